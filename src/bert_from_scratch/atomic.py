@@ -1,0 +1,77 @@
+"""Files that appear whole or not at all."""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bert_from_scratch.errors import BertError
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a UTF-8 file with bare newlines, whole or not at all."""
+    with replace_file(path) as temporary_path:
+        temporary_path.write_bytes(text.encode("utf-8"))
+
+
+@contextmanager
+def replace_file(path: Path) -> Iterator[Path]:
+    """Yields a path to write to; on success it takes the place of `path`.
+
+    Whatever goes wrong inside the block, the old file stays as it was.
+    """
+    # 临时文件放在同一目录：只有同一文件系统内的改名才是原子的
+    temporary_path = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary_path
+        _flush_to_disk(temporary_path)
+        temporary_path.replace(path)
+    except BaseException:
+        temporary_path.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def replace_files(directory: Path) -> Iterator[Path]:
+    """Yields a scratch folder; on success its files move into `directory`.
+
+    A new directory appears in one step. In an existing one, every file is
+    replaced by a rename, after all of them have been written in full.
+    """
+    if directory.exists() and not directory.is_dir():
+        raise BertError(f"{directory} is a file, not a folder.")
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    scratch_dir = Path(
+        tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent)
+    )
+    try:
+        yield scratch_dir
+        written = sorted(scratch_dir.iterdir())
+        for path in written:
+            _flush_to_disk(path)
+        scratch_dir.chmod(0o777 & ~_current_umask())
+        if directory.exists():
+            for path in written:
+                path.replace(directory / path.name)
+        else:
+            scratch_dir.rename(directory)
+    finally:
+        # 成功改名后此目录已不存在；失败时不留下半成品
+        shutil.rmtree(scratch_dir, ignore_errors=True)
+
+
+def _flush_to_disk(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+    # mkstemp 风格的权限过严，恢复成普通新文件的权限
+    with contextlib.suppress(OSError):
+        path.chmod(0o666 & ~_current_umask())
+
+
+def _current_umask() -> int:
+    umask = os.umask(0)
+    os.umask(umask)
+    return umask

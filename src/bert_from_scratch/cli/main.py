@@ -1,0 +1,61 @@
+"""`bert`: the entry point, and how errors reach a person."""
+
+import logging
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+import bert_from_scratch
+from bert_from_scratch.cli import demo, embed, fill_mask, tokenizer
+from bert_from_scratch.cli.console import print_error
+from bert_from_scratch.errors import BertError
+
+app = typer.Typer(
+    name="bert",
+    help="BERT from scratch: from .txt files to a BERT that any tool loads.",
+    epilog="Start with: bert demo",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(tokenizer.app, name="tokenizer")
+app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
+app.command("fill-mask", epilog=fill_mask.EXAMPLE)(fill_mask.fill_mask)
+app.command("embed", epilog=embed.EXAMPLE)(embed.embed)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(bert_from_scratch.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Runs before every command; `--version` ends here."""
+
+
+def main() -> None:
+    """Runs `bert`; a user's mistake becomes two lines and status 2."""
+    logging.basicConfig(level=logging.WARNING, format="warning: %(message)s")
+    try:
+        app()
+    except BertError as error:
+        print_error(error)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # 下游（如 head）先关了管道：安静退出，不打印追踪信息
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)

@@ -1,0 +1,131 @@
+"""Batch: the tensors of one step, and the two ways to lay sequences out.
+
+Letters: B sequences, S positions of a padded row, T tokens in all, P positions
+to predict.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol, Self
+
+import torch
+from torch import Tensor
+
+# PyTorch 与 Hugging Face 共用的约定：标签为此值的位置不计入损失
+IGNORE_INDEX = -100
+
+
+class TokenSequence(Protocol):
+    """One encoded text or pair, as the tokenizer returns it."""
+
+    @property
+    def input_ids(self) -> Sequence[int]:
+        """WordPiece ids, special tokens included."""
+
+    @property
+    def token_type_ids(self) -> Sequence[int]:
+        """0 in segment A, 1 in segment B."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The input of a model, padded [B, S] or packed [T]; never changed.
+
+    Attributes:
+        input_ids: WordPiece ids, long [B, S] or [T].
+        token_type_ids: Segments, long, shaped like `input_ids`.
+        position_ids: Places, long, shaped like `input_ids`.
+        attention_mask: True at real tokens, bool [B, S]; None when packed
+            or when nothing is padding.
+        cu_seqlens: Starts of packed sequences and the end, int32 [B + 1];
+            None when padded.
+        max_seqlen: Length of the longest sequence, or an upper bound.
+        mlm_positions: Where to predict, as places in the flattened batch,
+            long [P].
+        mlm_labels: The original ids there, IGNORE_INDEX in unused places,
+            long [P].
+        nsp_labels: 0 where B follows A, 1 where it is random, long [B].
+    """
+
+    input_ids: Tensor
+    token_type_ids: Tensor
+    position_ids: Tensor
+    attention_mask: Tensor | None = None
+    cu_seqlens: Tensor | None = None
+    max_seqlen: int = 0
+    mlm_positions: Tensor | None = None
+    mlm_labels: Tensor | None = None
+    nsp_labels: Tensor | None = None
+
+    def inputs(self) -> dict[str, Any]:
+        """Returns the arguments of `BertModel.forward`."""
+        return {
+            "input_ids": self.input_ids,
+            "token_type_ids": self.token_type_ids,
+            "position_ids": self.position_ids,
+            "attention_mask": self.attention_mask,
+            "cu_seqlens": self.cu_seqlens,
+            "max_seqlen": None if self.cu_seqlens is None else self.max_seqlen,
+        }
+
+    def to(self, device: torch.device | str) -> Self:
+        """Returns the same batch on another device."""
+        moved: dict[str, Any] = {
+            field.name: value.to(device, non_blocking=True)
+            for field in fields(self)
+            if isinstance(value := getattr(self, field.name), Tensor)
+        }
+        return replace(self, **moved)
+
+
+def pack(sequences: Sequence[TokenSequence]) -> Batch:
+    """Lays sequences end to end, without any padding.
+
+    Args:
+        sequences: At least one encoded text; their labels are set later.
+    """
+    lengths = [len(sequence.input_ids) for sequence in sequences]
+    starts = torch.zeros(len(lengths) + 1, dtype=torch.int32)
+    starts[1:] = torch.tensor(lengths).cumsum(0)
+    ids = [i for sequence in sequences for i in sequence.input_ids]
+    types = [i for sequence in sequences for i in sequence.token_type_ids]
+    # 每条序列的位置都从 0 重新数，拼接不能泄漏到位置编码里
+    positions = [place for length in lengths for place in range(length)]
+    return Batch(
+        input_ids=torch.tensor(ids),
+        token_type_ids=torch.tensor(types),
+        position_ids=torch.tensor(positions),
+        cu_seqlens=starts,
+        max_seqlen=max(lengths),
+    )
+
+
+def pad(sequences: Sequence[TokenSequence], pad_token_id: int = 0) -> Batch:
+    """Lays sequences out as rows of equal length, padded on the right.
+
+    Args:
+        sequences: At least one encoded text; their labels are set later.
+        pad_token_id: What fills the rows.
+    """
+    lengths = torch.tensor([len(s.input_ids) for s in sequences])
+    longest = int(lengths.max())
+    shape = (len(sequences), longest)
+    input_ids = torch.full(shape, pad_token_id)
+    token_type_ids = torch.zeros(shape, dtype=torch.long)
+    for row, sequence in enumerate(sequences):
+        length = len(sequence.input_ids)
+        input_ids[row, :length] = torch.tensor(sequence.input_ids)
+        token_type_ids[row, :length] = torch.tensor(sequence.token_type_ids)
+    columns = torch.arange(longest)
+    return Batch(
+        input_ids=input_ids,
+        token_type_ids=token_type_ids,
+        position_ids=columns.expand(shape),
+        # 没有填充时不给掩码，注意力可走更快的内核
+        attention_mask=(
+            None
+            if bool((lengths == longest).all())
+            else columns < lengths[:, None]
+        ),
+        max_seqlen=longest,
+    )

@@ -1,0 +1,159 @@
+"""Multi-head self-attention: softmax(Q K' / sqrt(D)) V, head by head.
+
+Letters: B sequences, S positions, T tokens of a packed batch, N heads, D width
+of a head, H = N * D width of a hidden state.
+"""
+
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.attention.varlen import varlen_attn
+
+from bert_from_scratch.config import BertConfig
+from bert_from_scratch.model.layout import Layout, Packed, Padded
+
+
+class MultiHeadSelfAttention(nn.Module):
+    """Every token looks at every token of its own sequence (paper, 3.1)."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        width = config.hidden_size
+        self.num_heads = config.num_attention_heads
+        self.dropout_prob = config.attention_probs_dropout_prob
+        # Q、K、V 合成一次矩阵乘法：一个大乘法比三个小乘法快
+        self.qkv = nn.Linear(width, 3 * width)
+        self.output = nn.Linear(width, width)
+
+    def forward(self, x: Tensor, layout: Layout) -> Tensor:
+        """Mixes the tokens of each sequence by a fused kernel.
+
+        Args:
+            x: Hidden states, float [B, S, H] or packed [T, H].
+            layout: Where the sequences lie in `x`.
+
+        Returns:
+            Hidden states of the same shape as `x`.
+        """
+        query, key, value = self._split_heads(x)
+        dropout_prob = self.dropout_prob if self.training else 0.0
+        if isinstance(layout, Packed):
+            mixed = _attend_packed(query, key, value, layout, dropout_prob)
+        else:
+            mixed = _attend_padded(query, key, value, layout, dropout_prob)
+        return self.output(mixed.flatten(-2))
+
+    def weights(self, x: Tensor, layout: Layout) -> Tensor:
+        """Computes the attention probabilities, for analysis.
+
+        Returns:
+            Float [B, N, S, S]; row i says how much token i looks at each
+            token. A packed batch is spread out to its longest sequence.
+        """
+        # 与 forward 同一公式的显式写法，两者一致由测试保证
+        query, key, _ = self._split_heads(x)
+        if isinstance(layout, Packed):
+            query, key = _to_rows(query, layout), _to_rows(key, layout)
+            layout = Padded(_rows_mask(layout))
+        scores = torch.einsum("bqnd,bknd->bnqk", query, key)
+        # 除以 sqrt(D)：否则点积的方差随宽度增长，softmax 会饱和
+        scores = scores * query.shape[-1] ** -0.5
+        allowed = _key_mask(layout)
+        if allowed is not None:
+            scores = scores.masked_fill(~allowed, float("-inf"))
+        return scores.softmax(dim=-1)
+
+    def _split_heads(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Projects to queries, keys and values, each [..., N, D]."""
+        # [..., 3H] -> [..., 3, N, D]，再沿第三维拆成 Q、K、V
+        qkv = self.qkv(x).unflatten(-1, (3, self.num_heads, -1))
+        query, key, value = qkv.unbind(-3)
+        return query, key, value
+
+
+def _attend_padded(
+    query: Tensor, key: Tensor, value: Tensor, layout: Padded, dropout: float
+) -> Tensor:
+    """Attends within padded rows; all tensors are [B, S, N, D]."""
+    # 内核要求 [B, N, S, D]：先把头换到前面，算完再换回来
+    mixed = F.scaled_dot_product_attention(
+        query.transpose(1, 2),
+        key.transpose(1, 2),
+        value.transpose(1, 2),
+        attn_mask=_key_mask(layout),
+        dropout_p=dropout,
+    )
+    return mixed.transpose(1, 2)
+
+
+def _attend_packed(
+    query: Tensor, key: Tensor, value: Tensor, layout: Packed, dropout: float
+) -> Tensor:
+    """Attends within packed sequences; all tensors are [T, N, D]."""
+    if query.device.type == "cpu":
+        return _attend_one_by_one(query, key, value, layout, dropout)
+    has_kernel = query.is_cuda and query.dtype in _HALF_TYPES and not dropout
+    if has_kernel:
+        starts, longest = layout.cu_seqlens, layout.max_seqlen
+        mixed = varlen_attn(query, key, value, starts, starts, longest, longest)
+        assert isinstance(mixed, Tensor)
+        return mixed
+    # 变长内核不支持 dropout 与 fp32：退回到补齐、计算、再取出的慢路
+    mixed = _attend_padded(
+        _to_rows(query, layout),
+        _to_rows(key, layout),
+        _to_rows(value, layout),
+        Padded(_rows_mask(layout)),
+        dropout,
+    )
+    return mixed[_row_index(layout, len(query))]
+
+
+def _attend_one_by_one(
+    query: Tensor, key: Tensor, value: Tensor, layout: Packed, dropout: float
+) -> Tensor:
+    """Attends in one sequence after another: on a CPU, no padding is best."""
+    mixed = [
+        F.scaled_dot_product_attention(
+            query[start:end].transpose(0, 1).unsqueeze(0),
+            key[start:end].transpose(0, 1).unsqueeze(0),
+            value[start:end].transpose(0, 1).unsqueeze(0),
+            dropout_p=dropout,
+        )
+        for start, end in pairwise(layout.cu_seqlens.tolist())
+        if end > start
+    ]
+    # 每条为 [1, N, S, D]，沿序列方向接起来还原成 [T, N, D]
+    return torch.cat(mixed, dim=2).squeeze(0).transpose(0, 1)
+
+
+_HALF_TYPES = (torch.bfloat16, torch.float16)
+
+
+def _key_mask(layout: Padded) -> Tensor | None:
+    """Returns which keys may be looked at, bool [B, 1, 1, S], or None."""
+    if layout.attention_mask is None:
+        return None
+    mask = layout.attention_mask.bool()
+    # 整行都是填充时放开全部位置：否则 softmax 的分母为零，得到 NaN
+    mask = mask | ~mask.any(dim=1, keepdim=True)
+    return mask[:, None, None, :]
+
+
+def _row_index(layout: Packed, num_tokens: int) -> tuple[Tensor, Tensor]:
+    """Returns row and column of every packed token in padded rows."""
+    return layout.sequence_ids(num_tokens), layout.position_ids(num_tokens)
+
+
+def _to_rows(x: Tensor, layout: Packed) -> Tensor:
+    """Spreads packed [T, ...] out to rows [B, S, ...], zeros as padding."""
+    shape = (len(layout.cu_seqlens) - 1, layout.max_seqlen, *x.shape[1:])
+    return x.new_zeros(shape).index_put(_row_index(layout, len(x)), x)
+
+
+def _rows_mask(layout: Packed) -> Tensor:
+    """Returns where `_to_rows` puts real tokens, bool [B, S]."""
+    columns = torch.arange(layout.max_seqlen, device=layout.cu_seqlens.device)
+    return columns < layout.lengths[:, None]

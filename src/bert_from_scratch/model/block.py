@@ -1,0 +1,55 @@
+"""One Transformer block: attention, then feed-forward, each with its sum."""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bert_from_scratch.config import BertConfig
+from bert_from_scratch.model.attention import MultiHeadSelfAttention
+from bert_from_scratch.model.layout import Layout
+
+_gelu_tanh = partial(F.gelu, approximate="tanh")
+
+# erf 与 tanh 两种 GELU 数值不同：由检查点的 hidden_act 决定，不可混用
+ACTIVATION_FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "gelu_new": _gelu_tanh,
+    "gelu_pytorch_tanh": _gelu_tanh,
+    "gelu_fast": _gelu_tanh,
+    "relu": F.relu,
+}
+
+
+class FeedForward(nn.Module):
+    """Two dense layers with an activation between, token by token."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.expand = nn.Linear(config.hidden_size, config.intermediate_size)
+        self.contract = nn.Linear(config.intermediate_size, config.hidden_size)
+        self.activation = ACTIVATION_FUNCTIONS[config.hidden_act]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Maps hidden states, float [..., H], to the same shape."""
+        return self.contract(self.activation(self.expand(x)))
+
+
+class TransformerBlock(nn.Module):
+    """Self-attention then feed-forward, each added and then normalised."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        width, eps = config.hidden_size, config.layer_norm_eps
+        self.attention = MultiHeadSelfAttention(config)
+        self.attention_norm = nn.LayerNorm(width, eps=eps)
+        self.feed_forward = FeedForward(config)
+        self.output_norm = nn.LayerNorm(width, eps=eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(self, x: Tensor, layout: Layout) -> Tensor:
+        """Maps hidden states, float [..., H], to the same shape."""
+        # 原版 BERT 是后归一化：先加残差，再做 LayerNorm
+        x = self.attention_norm(x + self.dropout(self.attention(x, layout)))
+        return self.output_norm(x + self.dropout(self.feed_forward(x)))

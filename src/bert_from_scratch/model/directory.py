@@ -1,0 +1,226 @@
+"""A model directory: `config.json` and weights, as Hugging Face keeps them."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar, Self
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from bert_from_scratch import atomic
+from bert_from_scratch.config import BertConfig
+from bert_from_scratch.errors import BertError
+from bert_from_scratch.model import names
+from bert_from_scratch.model.initialise import initialise
+from bert_from_scratch.model.weights import read_weights
+
+logger = logging.getLogger(__name__)
+
+
+class StoredModel(nn.Module):
+    """A model that lives in a BERT directory.
+
+    Attributes:
+        config: The shape of the model.
+        architecture: Hugging Face's name for the class, kept in config.json.
+        optional_parts: Submodules that a checkpoint may lack.
+    """
+
+    config: BertConfig
+    architecture: ClassVar[str]
+    optional_parts: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.config = config
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        directory: str | Path,
+        required_parts: tuple[str, ...] | None = None,
+    ) -> Self:
+        """Loads a BERT directory, ours or Hugging Face's.
+
+        Args:
+            directory: A model directory or a run directory.
+            required_parts: Optional parts that must be there this time;
+                None: none must, but a warning names those that are not.
+
+        Returns:
+            The model in float32 and in evaluation mode. Optional parts that
+            the checkpoint lacks are freshly drawn.
+        """
+        directory = find(Path(directory))
+        config = BertConfig.load(directory / "config.json")
+        # 先在 meta 设备上搭骨架：不为马上要被覆盖的随机初始化付时间
+        with torch.device("meta"):
+            model = cls(config)
+        tensors = _read_tensors(model, directory)
+        fresh_parts = _check_tensors(model, tensors, directory, required_parts)
+        model.load_state_dict(tensors, strict=False, assign=True)
+        for name in fresh_parts:
+            part = model.get_submodule(name)
+            part.to_empty(device="cpu")
+            initialise(part, config.initializer_range)
+        return model.eval()
+
+    def save_pretrained(self, directory: str | Path) -> None:
+        """Writes config, weights and a model card, whole or not at all.
+
+        Hugging Face's class of the same name loads the directory as it is.
+        Tokenizer files in the directory stay as they are.
+        """
+        directory = Path(directory)
+        with atomic.replace_files(directory) as scratch_dir:
+            # metadata 里的 format 是 Hugging Face 读取时要求的标记
+            save_file(
+                _tensors_to_write(self),
+                scratch_dir / "model.safetensors",
+                metadata={"format": "pt"},
+            )
+            self.config.save(scratch_dir / "config.json", self.architecture)
+            if not (directory / "README.md").exists():
+                atomic.write_text(scratch_dir / "README.md", _model_card(self))
+
+
+def find(directory: Path) -> Path:
+    """Returns the model directory: `directory`, or a run's `model/`.
+
+    Raises:
+        BertError: There is no model there.
+    """
+    for candidate in (directory, directory / "model"):
+        if (candidate / "config.json").is_file():
+            return candidate
+    if not directory.exists():
+        raise BertError(
+            f"There is no model directory {directory}.",
+            hint="give the path of a local folder with config.json in it",
+        )
+    raise BertError(
+        f"{directory} is not a model directory: it has no config.json."
+    )
+
+
+def _has_prefix(model: StoredModel) -> bool:
+    """Whether the encoder is a part named `bert`, or the model itself."""
+    return hasattr(model, "bert")
+
+
+def _read_tensors(model: StoredModel, directory: Path) -> dict[str, Tensor]:
+    tensors = names.from_hugging_face(read_weights(directory))
+    if _has_prefix(model):
+        return tensors
+    return {name.removeprefix("bert."): t for name, t in tensors.items()}
+
+
+def _tensors_to_write(model: StoredModel) -> dict[str, Tensor]:
+    prefix = "" if _has_prefix(model) else "bert."
+    ours = {
+        prefix + name: tensor.detach().cpu()
+        for name, tensor in model.state_dict().items()
+    }
+    return {
+        name.removeprefix(prefix): tensor.contiguous()
+        for name, tensor in names.to_hugging_face(ours).items()
+    }
+
+
+def _check_tensors(
+    model: StoredModel,
+    tensors: Mapping[str, Tensor],
+    directory: Path,
+    required_parts: tuple[str, ...] | None,
+) -> list[str]:
+    """Compares names and shapes; returns the optional parts to draw afresh."""
+    expected = model.state_dict()
+    _refuse_wrong_shapes(expected, tensors, directory)
+    _report_extra(expected, tensors, directory)
+    missing = {name for name in expected if name not in tensors}
+    fresh_parts = []
+    for part in model.optional_parts:
+        of_part = {name for name in expected if name.startswith(f"{part}.")}
+        if of_part <= missing and part not in (required_parts or ()):
+            fresh_parts.append(part)
+            missing -= of_part
+    if missing:
+        raise BertError(
+            f"{directory} lacks {len(missing)} tensors of a "
+            f"{model.architecture}: {_some(missing)}.",
+            hint="was it saved from a model of another kind?",
+        )
+    if fresh_parts:
+        logger.log(
+            logging.WARNING if required_parts is None else logging.INFO,
+            "%s has no weights for: %s; freshly initialised, train before use.",
+            directory,
+            ", ".join(fresh_parts),
+        )
+    return fresh_parts
+
+
+def _refuse_wrong_shapes(
+    expected: Mapping[str, Tensor],
+    tensors: Mapping[str, Tensor],
+    directory: Path,
+) -> None:
+    for name, tensor in tensors.items():
+        if name in expected and tensor.shape != expected[name].shape:
+            raise BertError(
+                f"Tensor {name} in {directory} has shape "
+                f"{list(tensor.shape)}, but config.json asks for "
+                f"{list(expected[name].shape)}.",
+                hint="config.json and the weights belong to different models",
+            )
+
+
+def _report_extra(
+    expected: Mapping[str, Tensor],
+    tensors: Mapping[str, Tensor],
+    directory: Path,
+) -> None:
+    """Passes over heads of other tasks; refuses unknown encoder tensors."""
+    extra = {name for name in tensors if name not in expected}
+    # 编码器内部多出的张量说明结构不同，忽略它会得到错误的数值
+    inside = {
+        name
+        for name in extra
+        if name.removeprefix("bert.").startswith(("encoder.", "embedding"))
+    }
+    if inside:
+        raise BertError(
+            f"{directory} holds tensors that config.json does not account "
+            f"for: {_some(inside)}.",
+            hint="it is another architecture, or config.json is another's",
+        )
+    if extra:
+        logger.info("%s: passed over %s.", directory, _some(extra))
+
+
+def _some(items: set[str], limit: int = 3) -> str:
+    listed = ", ".join(sorted(items)[:limit])
+    more = len(items) - limit
+    return f"{listed} and {more} more" if more > 0 else listed
+
+
+def _model_card(model: StoredModel) -> str:
+    config = model.config
+    num_parameters = sum(p.numel() for p in model.parameters())
+    return f"""---
+library_name: transformers
+tags: [bert]
+---
+# {model.architecture}
+
+A BERT of {config.num_hidden_layers} layers, width {config.hidden_size},
+{config.num_attention_heads} heads and {config.vocab_size:,} WordPieces:
+{num_parameters:,} parameters. Made with BERT from Scratch.
+
+```python
+from transformers import AutoModel
+model = AutoModel.from_pretrained("path/of/this/folder")
+```
+"""

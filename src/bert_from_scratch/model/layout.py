@@ -1,0 +1,62 @@
+"""How the sequences of a batch lie in memory: in padded rows, or end to end.
+
+Letters: B sequences, S positions of a padded row, T tokens in all.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Padded:
+    """Rows of equal length; tensors are [B, S, ...].
+
+    Attributes:
+        attention_mask: True at real tokens, bool [B, S]; None when there is
+            no padding at all, which is faster.
+    """
+
+    attention_mask: Tensor | None = None
+
+    def first_tokens(self, x: Tensor) -> Tensor:
+        """Returns each sequence's first vector ([CLS]), [B, ...]."""
+        return x[:, 0]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Sequences laid end to end without padding; tensors are [T, ...].
+
+    Attributes:
+        cu_seqlens: Where each sequence starts, and the end, int32 [B + 1].
+        max_seqlen: Length of the longest sequence, or an upper bound.
+    """
+
+    cu_seqlens: Tensor
+    max_seqlen: int
+
+    @property
+    def lengths(self) -> Tensor:
+        """Number of tokens of every sequence, int32 [B]."""
+        return self.cu_seqlens.diff()
+
+    def first_tokens(self, x: Tensor) -> Tensor:
+        """Returns each sequence's first vector ([CLS]), [B, ...]."""
+        return x[self.cu_seqlens[:-1].long()]
+
+    def sequence_ids(self, num_tokens: int) -> Tensor:
+        """Returns which sequence each token belongs to, long [T]."""
+        tokens = torch.arange(num_tokens, device=self.cu_seqlens.device)
+        # 右侧查找：位置 t 之前（含）有几个起点，就属于第几条序列
+        return torch.bucketize(tokens, self.cu_seqlens[1:].long(), right=True)
+
+    def position_ids(self, num_tokens: int) -> Tensor:
+        """Returns positions that restart at 0 in every sequence, long [T]."""
+        tokens = torch.arange(num_tokens, device=self.cu_seqlens.device)
+        starts = self.cu_seqlens[:-1].long()
+        return tokens - starts[self.sequence_ids(num_tokens)]
+
+
+Layout = Padded | Packed

@@ -1,0 +1,17 @@
+"""What BERT is trained on: masked words and the next sentence."""
+
+from bert_from_scratch.objectives.mlm import MaskedLMHead, MaskedLMLoss
+from bert_from_scratch.objectives.nsp import NSPHead, NSPLoss
+from bert_from_scratch.objectives.pretraining import (
+    BertForPreTraining,
+    StepOutput,
+)
+
+__all__ = [
+    "BertForPreTraining",
+    "MaskedLMHead",
+    "MaskedLMLoss",
+    "NSPHead",
+    "NSPLoss",
+    "StepOutput",
+]

@@ -1,0 +1,62 @@
+"""Masked language modelling: guess the hidden WordPieces (paper, 3.1).
+
+Letters: P positions asked for, V WordPieces, H width of a hidden state.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bert_from_scratch.config import BertConfig
+from bert_from_scratch.data.batch import IGNORE_INDEX
+from bert_from_scratch.model.block import ACTIVATION_FUNCTIONS
+
+
+class MaskedLMHead(nn.Module):
+    """A dense layer, then scores against the token embeddings themselves."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        width = config.hidden_size
+        self.dense = nn.Linear(width, width)
+        self.norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
+        self.activation = ACTIVATION_FUNCTIONS[config.hidden_act]
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+
+    def forward(self, hidden_state: Tensor, token_embedding: Tensor) -> Tensor:
+        """Scores every WordPiece at the positions asked for.
+
+        Args:
+            hidden_state: The vectors to decode, float [..., H].
+            token_embedding: The token embedding matrix, float [V, H].
+
+        Returns:
+            Logits, float [..., V].
+        """
+        x = self.norm(self.activation(self.dense(hidden_state)))
+        # 输出权重与词嵌入是同一个矩阵：参数更少，且两处一起学习
+        return F.linear(x, token_embedding, self.bias)
+
+
+class MaskedLMLoss(nn.Module):
+    """The mean cross-entropy over the hidden positions only."""
+
+    def forward(self, logits: Tensor, mlm_labels: Tensor) -> Tensor:
+        """Computes the loss.
+
+        Args:
+            logits: Vocabulary scores, float [..., V].
+            mlm_labels: Original id where a token was hidden, IGNORE_INDEX
+                elsewhere, long [...].
+
+        Returns:
+            A scalar; 0 (not NaN) when the batch hides no token.
+        """
+        total = F.cross_entropy(
+            logits.flatten(0, -2),
+            mlm_labels.flatten(),
+            ignore_index=IGNORE_INDEX,
+            reduction="sum",
+        )
+        # 除以真正被遮盖的个数，而不是 B*S，否则损失随填充量变化
+        return total / (mlm_labels != IGNORE_INDEX).sum().clamp(min=1)
