@@ -23,6 +23,9 @@ def replace_file(path: Path) -> Iterator[Path]:
 
     Whatever goes wrong inside the block, the old file stays as it was.
     """
+    if path.is_dir():
+        raise BertError(f"{path} is a folder, not a file.")
+    _make_folder(path.parent)
     # 临时文件放在同一目录：只有同一文件系统内的改名才是原子的
     temporary_path = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -41,9 +44,8 @@ def replace_files(directory: Path) -> Iterator[Path]:
     A new directory appears in one step. In an existing one, every file is
     replaced by a rename, after all of them have been written in full.
     """
-    if directory.exists() and not directory.is_dir():
-        raise BertError(f"{directory} is a file, not a folder.")
-    directory.parent.mkdir(parents=True, exist_ok=True)
+    check_directory(directory)
+    _make_folder(directory.parent)
     scratch_dir = Path(
         tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent)
     )
@@ -61,6 +63,49 @@ def replace_files(directory: Path) -> Iterator[Path]:
     finally:
         # 成功改名后此目录已不存在；失败时不留下半成品
         shutil.rmtree(scratch_dir, ignore_errors=True)
+
+
+@contextmanager
+def new_directory(directory: Path) -> Iterator[Path]:
+    """Yields a scratch folder that becomes `directory`, which must not exist.
+
+    Folders inside it are welcome.
+    """
+    if directory.exists():
+        raise BertError(
+            f"{directory} exists already.",
+            hint="choose another name, or remove it first",
+        )
+    check_directory(directory)
+    _make_folder(directory.parent)
+    scratch_dir = Path(
+        tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent)
+    )
+    try:
+        yield scratch_dir
+        for path in scratch_dir.rglob("*"):
+            if path.is_file():
+                _flush_to_disk(path)
+        scratch_dir.chmod(0o777 & ~_current_umask())
+        scratch_dir.rename(directory)
+    finally:
+        shutil.rmtree(scratch_dir, ignore_errors=True)
+
+
+def check_directory(directory: Path) -> None:
+    """Raises where no folder can be made: before long work, not after it."""
+    for path in (directory, *directory.absolute().parents):
+        if path.exists() and not path.is_dir():
+            raise BertError(f"{path} is a file, not a folder.")
+
+
+def _make_folder(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BertError(
+            f"Cannot make the folder {directory}: {error.strerror}."
+        ) from error
 
 
 def _flush_to_disk(path: Path) -> None:

@@ -1,6 +1,7 @@
 """BertConfig: the numbers that define a BERT, under BERT's own names."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from difflib import get_close_matches
@@ -71,6 +72,12 @@ class BertConfig:
             if not 0 <= getattr(self, name) < 1:
                 raise BertError(
                     f"{name} must lie in [0, 1), got {getattr(self, name)}."
+                )
+        for name in ("initializer_range", "layer_norm_eps"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise BertError(
+                    f"{name} must be positive and finite, got "
+                    f"{getattr(self, name)}."
                 )
         pad = self.pad_token_id
         if pad is not None and not 0 <= pad < self.vocab_size:
@@ -191,6 +198,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def _check_types(config: BertConfig) -> None:
     for field in fields(config):
         value = getattr(config, field.name)
+        type_name = type(field.default).__name__
         allowed: tuple[type, ...] = (type(field.default),)
         if field.type is float:
             allowed = (int, float)
@@ -198,8 +206,7 @@ def _check_types(config: BertConfig) -> None:
             allowed = (int, type(None))
         if not isinstance(value, allowed) or isinstance(value, bool):
             raise BertError(
-                f"{field.name} must be of type {allowed[-1].__name__}, "
-                f"got {value!r}."
+                f"{field.name} must be of type {type_name}, got {value!r}."
             )
 
 

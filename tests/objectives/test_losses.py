@@ -13,16 +13,16 @@ LABELS = torch.tensor([[3, IGNORE_INDEX, 0, IGNORE_INDEX]])
 
 
 def test_uniform_scores_cost_log_of_vocab_size() -> None:
-    loss = MaskedLMLoss()(torch.zeros(1, 4, 10), LABELS)
+    loss = MaskedLMLoss()(torch.zeros(1, 4, 10), LABELS).mean
     assert loss.item() == pytest.approx(math.log(10))
 
 
 def test_unlabelled_positions_do_not_change_the_loss() -> None:
     logits = torch.randn(1, 4, 10)
-    loss = MaskedLMLoss()(logits, LABELS)
+    loss = MaskedLMLoss()(logits, LABELS).mean
     wilder = logits.clone()
     wilder[:, [1, 3]] = 1000 * torch.randn(2, 10)
-    assert torch.equal(MaskedLMLoss()(wilder, LABELS), loss)
+    assert torch.equal(MaskedLMLoss()(wilder, LABELS).mean, loss)
 
 
 def test_padding_slots_do_not_change_the_loss() -> None:
@@ -31,18 +31,19 @@ def test_padding_slots_do_not_change_the_loss() -> None:
     padding = torch.full((1, 30), IGNORE_INDEX)
     more_labels = torch.cat([LABELS, padding], dim=1)
     torch.testing.assert_close(
-        MaskedLMLoss()(more_logits, more_labels), MaskedLMLoss()(logits, LABELS)
+        MaskedLMLoss()(more_logits, more_labels).mean,
+        MaskedLMLoss()(logits, LABELS).mean,
     )
 
 
 def test_a_batch_without_hidden_tokens_costs_nothing_and_is_no_nan() -> None:
     labels = torch.full((2, 3), IGNORE_INDEX)
-    assert MaskedLMLoss()(torch.randn(2, 3, 10), labels).item() == 0
+    assert MaskedLMLoss()(torch.randn(2, 3, 10), labels).mean.item() == 0
 
 
 def test_both_nsp_labels_count() -> None:
     logits = torch.tensor([[0.0, 0.0], [0.0, math.log(3)]])
-    loss = NSPLoss()(logits, torch.tensor([0, 1]))
+    loss = NSPLoss()(logits, torch.tensor([0, 1])).mean
     by_hand = (math.log(2) - math.log(3 / 4)) / 2
     assert loss.item() == pytest.approx(by_hand)
 
@@ -58,11 +59,11 @@ def test_the_loss_is_the_sum_of_its_parts_and_parts_may_be_left_out() -> None:
     nsp = {"nsp_labels": torch.tensor([1])}
     both = model(Batch(**{**vars(bare), **mlm, **nsp}))
     torch.testing.assert_close(
-        both.loss, both.parts["mlm_loss"] + both.parts["nsp_loss"]
+        both.loss, both.parts["mlm"].mean + both.parts["nsp"].mean
     )
     only_mlm = model(Batch(**{**vars(bare), **mlm}))
-    assert only_mlm.parts.keys() == {"mlm_loss"}
-    assert torch.equal(only_mlm.loss, both.parts["mlm_loss"])
+    assert only_mlm.parts.keys() == {"mlm"}
+    assert torch.equal(only_mlm.loss, both.parts["mlm"].mean)
     with pytest.raises(BertError, match="neither"):
         model(bare)
 

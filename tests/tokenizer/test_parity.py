@@ -132,6 +132,24 @@ def test_pairs_are_truncated_as_hugging_face_truncates_them(
     assert ours.tokens.count("[SEP]") == 2
 
 
+def test_of_equal_segments_the_first_loses_the_odd_token(
+    minilm: WordPieceTokenizer, minilm_legacy: Any
+) -> None:
+    theirs = minilm_legacy("a b c", "d e f", truncation=True, max_length=8)
+    ours = minilm.encode("a b c", "d e f", max_length=8)
+    expected = minilm.encode("a b", "d e f")
+    assert ours.input_ids == expected.input_ids
+    assert theirs["input_ids"] == minilm.encode("a b c", "d e").input_ids
+
+
+def test_an_empty_second_segment_is_still_a_pair(
+    minilm: WordPieceTokenizer, minilm_peer: Any, minilm_legacy: Any
+) -> None:
+    assert minilm.encode("a", "").tokens == ["[CLS]", "a", "[SEP]", "[SEP]"]
+    assert len(minilm_legacy("a", "")["input_ids"]) == 4
+    assert len(minilm_peer("a", "")["input_ids"]) == 3
+
+
 @settings(max_examples=300, deadline=None)
 @given(text=st.text(st.characters(codec="utf-8"), max_size=60))
 @examples("text")

@@ -56,7 +56,7 @@ def read_texts(texts: list[str] | None, input_path: Path | None) -> list[str]:
             data = sys.stdin.buffer.read()
         else:
             data = input_path.read_bytes()
-        content = data.decode("utf-8-sig")
+        content = data.decode().removeprefix("\ufeff")
     except OSError as error:
         raise BertError(
             f"Cannot read {input_path}: {error.strerror}."

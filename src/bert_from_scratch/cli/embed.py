@@ -61,9 +61,9 @@ def embed(
     as_json: JsonFlag = False,
 ) -> None:
     """Turn texts into vectors, one a text, in their order."""
+    lines = read_texts(texts, input_path)
     from bert_from_scratch.predict.embed import Embedder
 
-    lines = read_texts(texts, input_path)
     embedder = Embedder.load(model, device)
     shape = (len(lines), embedder.width(pooling))
     with _open_array(out, shape) as array, progress_bar() as progress:

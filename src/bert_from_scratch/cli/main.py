@@ -8,7 +8,14 @@ from typing import Annotated
 import typer
 
 import bert_from_scratch
-from bert_from_scratch.cli import demo, embed, fill_mask, tokenizer
+from bert_from_scratch.cli import (
+    demo,
+    embed,
+    fill_mask,
+    prepare,
+    pretrain,
+    tokenizer,
+)
 from bert_from_scratch.cli.console import print_error
 from bert_from_scratch.errors import BertError
 
@@ -23,6 +30,8 @@ app = typer.Typer(
 )
 app.add_typer(tokenizer.app, name="tokenizer")
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
+app.command("prepare", epilog=prepare.EXAMPLE)(prepare.prepare)
+app.command("pretrain", epilog=pretrain.EXAMPLE)(pretrain.pretrain)
 app.command("fill-mask", epilog=fill_mask.EXAMPLE)(fill_mask.fill_mask)
 app.command("embed", epilog=embed.EXAMPLE)(embed.embed)
 
@@ -59,3 +68,7 @@ def main() -> None:
         # 下游（如 head）先关了管道：安静退出，不打印追踪信息
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+    except OSError as error:
+        # 磁盘满、没有权限：是环境的问题，不是程序的错误
+        print_error(BertError(f"{error.strerror}: {error.filename}."))
+        sys.exit(2)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from bert_from_scratch import atomic
 from bert_from_scratch.cli.console import print_json, report_stages, say
 from bert_from_scratch.cli.options import JsonFlag
 from bert_from_scratch.corpus.files import DecodeErrors, find_files
@@ -49,6 +50,7 @@ def train(
     """Learn a WordPiece vocabulary from text files."""
     from bert_from_scratch.tokenizer import WordPieceTokenizer
 
+    atomic.check_directory(out)
     paths = find_files(files)
     with report_stages() as report:
         tokenizer = WordPieceTokenizer.train(

@@ -16,6 +16,7 @@ DecodeErrors = Literal["strict", "replace"]
 
 SUFFIXES = (".txt", ".txt.gz", ".txt.xz", ".txt.zst")
 BLOCK_BYTES = 1 << 20
+ZSTD_BYTES = 256
 
 
 class _Readable(Protocol):
@@ -49,25 +50,46 @@ def find_files(paths: Iterable[str | Path]) -> list[Path]:
     """
     found: list[Path] = []
     for path in map(Path, paths):
-        if path.is_dir():
-            # 排序后再返回：目录的遍历次序因系统而异，而训练必须可重复
-            inside = sorted(p for p in path.rglob("*") if _is_text_file(p))
-            if not inside:
-                raise BertError(
-                    f"The folder {path} holds no text files.",
-                    hint=f"expected names that end in {', '.join(SUFFIXES)}",
-                )
-            found += inside
-        elif path.exists():
-            found.append(path)
+        if _exists(path):
+            found += _list_text(path)
         else:
             matches = sorted(map(Path, glob.glob(str(path), recursive=True)))  # noqa: PTH207
+            matches = [match for match in matches if match.exists()]
             if not matches:
                 raise BertError(f"There is no file or folder {path}.")
-            found += find_files(matches)
+            found += [file for match in matches for file in _list_text(match)]
     if not found:
         raise BertError("No text files were given.")
     return list(dict.fromkeys(found))
+
+
+def _exists(path: Path) -> bool:
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise BertError(f"Cannot open {path}: {error.strerror}.") from error
+    return True
+
+
+def _list_text(path: Path) -> list[Path]:
+    """Returns a file itself, or the text files of a folder."""
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise BertError(
+            f"{path} is neither a file nor a folder.",
+            hint="text is read more than once; write it to a file first",
+        )
+    # 排序后再返回：目录的遍历次序因系统而异，而训练必须可重复
+    inside = sorted(p for p in path.rglob("*") if _is_text_file(p))
+    if not inside:
+        raise BertError(
+            f"The folder {path} holds no text files.",
+            hint=f"expected names that end in {', '.join(SUFFIXES)}",
+        )
+    return inside
 
 
 def read_blocks(
@@ -101,7 +123,12 @@ def read_blocks(
 
 
 def _is_text_file(path: Path) -> bool:
-    return path.name.endswith(SUFFIXES) and path.is_file()
+    # 词表也叫 .txt，但它不是语料：输出目录放在语料目录里时不能读回自己
+    is_vocabulary = (
+        path.name == "vocab.txt"
+        and path.with_name("tokenizer_config.json").exists()
+    )
+    return path.name.endswith(SUFFIXES) and path.is_file() and not is_vocabulary
 
 
 def _open_stored(path: Path) -> BinaryIO:
@@ -118,14 +145,49 @@ def _decompress(path: Path, stored: BinaryIO) -> _Readable:
         case ".xz":
             return lzma.LZMAFile(stored)
         case ".zst":
-            # Python 3.11 的标准库没有 zstd，用到时才导入第三方库
-            import zstandard
-
-            return zstandard.ZstdDecompressor().stream_reader(
-                stored, read_across_frames=True
-            )
+            return _ZstdReader(stored)
         case _:
             return stored
+
+
+class _ZstdReader:
+    """Reads zstd frames; unlike the library's reader, never half of one."""
+
+    def __init__(self, stored: BinaryIO) -> None:
+        # Python 3.11 的标准库没有 zstd，用到时才导入第三方库
+        import zstandard
+
+        self._stored = stored
+        self._decompressor = zstandard.ZstdDecompressor()
+        self._frame = self._decompressor.decompressobj()
+        self._is_inside = False
+        self._content = b""
+
+    def read(self, size: int, /) -> bytes:
+        # 每次只喂很少的压缩数据：几十字节也可能展开成几兆，内存要有上界
+        pieces = [self._content]
+        num_bytes = len(self._content)
+        while num_bytes < size and (data := self._stored.read(ZSTD_BYTES)):
+            pieces.append(self._decompress(data))
+            num_bytes += len(pieces[-1])
+        if not num_bytes and self._is_inside:
+            raise EOFError("the compressed text ends too early")
+        content = b"".join(pieces)
+        self._content = content[size:]
+        return content[:size]
+
+    def _decompress(self, data: bytes) -> bytes:
+        content = b""
+        while data:
+            if self._frame.eof:
+                self._frame = self._decompressor.decompressobj()
+            content += self._frame.decompress(data)
+            data = self._frame.unused_data if self._frame.eof else b""
+        self._is_inside = not self._frame.eof
+        return content
+
+    def close(self) -> None:
+        self._stored.close()
 
 
 def _cut_at_line_ends(
@@ -133,20 +195,39 @@ def _cut_at_line_ends(
 ) -> Iterator[tuple[int, bytes]]:
     """Yields (offset, bytes) that end at line ends, of bounded size."""
     start, rest = 0, b""
+    is_mid_line = False
     while data := _read(path, content):
         if start == 0 and not rest:
             _refuse_other_encodings(path, data)
             if data.startswith(codecs.BOM_UTF8):
                 start, data = len(codecs.BOM_UTF8), data[3:]
         rest += data
-        cut = rest.rfind(b"\n") + 1
-        if not cut and len(rest) > BLOCK_BYTES:
+        if is_mid_line:
+            # 长行恰好切在行尾之前：剩下的换行符不是一个空行
+            rest, num_dropped = _drop_line_end(rest)
+            start += num_dropped
+        cut = _after_last_line(rest)
+        is_mid_line = not cut and len(rest) > BLOCK_BYTES
+        if is_mid_line:
             cut = _cut_long_line(rest)
         if cut:
             yield start, rest[:cut]
             start, rest = start + cut, rest[cut:]
     if rest:
         yield start, rest
+
+
+def _after_last_line(data: bytes) -> int:
+    """Returns where the last complete line ends; 0 when none does."""
+    # 末尾的 \r 可能是 \r\n 的前一半，等读到下一块再说
+    return data.rfind(b"\n") + 1 or data[:-1].rfind(b"\r") + 1
+
+
+def _drop_line_end(data: bytes) -> tuple[bytes, int]:
+    for line_end in (b"\r\n", b"\n", b"\r"):
+        if data.startswith(line_end):
+            return data[len(line_end) :], len(line_end)
+    return data, 0
 
 
 def _cut_long_line(data: bytes) -> int:

@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from bert_from_scratch.corpus.files import (
@@ -32,7 +32,8 @@ class TextSource:
 
 @contextmanager
 def open_source(
-    files_or_lines: Iterable[str | Path], errors: DecodeErrors = "strict"
+    files_or_lines: Path | Iterable[str | Path],
+    errors: DecodeErrors = "strict",
 ) -> Iterator[TextSource]:
     """Opens text for reading it any number of times.
 
@@ -42,15 +43,26 @@ def open_source(
             once, is kept in a temporary file meanwhile.
         errors: What to do about bytes that are not UTF-8.
     """
-    if not isinstance(files_or_lines, Iterator):
-        items = iter(files_or_lines)
-        if isinstance(next(items, None), Path):
-            yield _from_files(find_files(files_or_lines), errors)
-        else:
-            yield TextSource(lambda: _lines_to_blocks(files_or_lines), 0)
-        return
+    if isinstance(files_or_lines, str):
+        raise TypeError("give a list of lines, or Path objects; not a string")
+    if isinstance(files_or_lines, Path):
+        files_or_lines = [files_or_lines]
+    items = iter(files_or_lines)
+    first = next(items, None)
+    if isinstance(first, Path):
+        if isinstance(files_or_lines, Iterator):
+            files_or_lines = [first, *items]
+        yield _from_files(find_files(_check_paths(files_or_lines)), errors)
+    elif isinstance(files_or_lines, Iterator):
+        yield from _spool(chain([] if first is None else [first], items))
+    else:
+        yield TextSource(lambda: _lines_to_blocks(files_or_lines), 0)
+
+
+def _spool(lines: Iterable[str | Path]) -> Iterator[TextSource]:
+    """Keeps lines that come only once in a temporary file."""
     with tempfile.NamedTemporaryFile(suffix=".txt") as file:
-        for item in files_or_lines:
+        for item in lines:
             line = _check_line(item).replace("\0", "")
             file.write(line.encode() + b"\n")
         file.flush()
@@ -75,3 +87,12 @@ def _check_line(item: str | Path) -> str:
     if isinstance(item, Path):
         raise TypeError("give either Path objects or lines of text, not both")
     return item
+
+
+def _check_paths(items: Iterable[str | Path]) -> Iterator[Path]:
+    for item in items:
+        if not isinstance(item, Path):
+            raise TypeError(
+                "give either Path objects or lines of text, not both"
+            )
+        yield item

@@ -1,5 +1,4 @@
-"""Ids to batches: the only producer of `Batch`."""
+"""Text to ids to pairs to masks to `Batch`; never sees a layer.
 
-from bert_from_scratch.data.batch import IGNORE_INDEX, Batch, pack, pad
-
-__all__ = ["IGNORE_INDEX", "Batch", "pack", "pad"]
+Preparing needs no torch, batches do: import from the modules themselves.
+"""

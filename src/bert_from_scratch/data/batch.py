@@ -44,7 +44,11 @@ class Batch:
             long [P].
         mlm_labels: The original ids there, IGNORE_INDEX in unused places,
             long [P].
-        nsp_labels: 0 where B follows A, 1 where it is random, long [B].
+        nsp_labels: 0 where B follows A, 1 where it is random, IGNORE_INDEX
+            for filler sequences, long [B].
+        sequence_keys: What makes the masks of each sequence its own, long
+            [B].
+        word_starts: Where words start, bool [T]; only to hide whole words.
     """
 
     input_ids: Tensor
@@ -56,6 +60,18 @@ class Batch:
     mlm_positions: Tensor | None = None
     mlm_labels: Tensor | None = None
     nsp_labels: Tensor | None = None
+    sequence_keys: Tensor | None = None
+    word_starts: Tensor | None = None
+
+    def token_owners(self) -> Tensor:
+        """Returns which packed sequence each token belongs to, long [T]."""
+        assert self.cu_seqlens is not None
+        lengths = self.cu_seqlens.diff()
+        numbers = torch.arange(len(lengths), device=lengths.device)
+        # 给出总长，GPU 上就不必为求和而同步
+        return torch.repeat_interleave(
+            numbers, lengths, output_size=len(self.input_ids)
+        )
 
     def inputs(self) -> dict[str, Any]:
         """Returns the arguments of `BertModel.forward`."""

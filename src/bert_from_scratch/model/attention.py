@@ -4,7 +4,8 @@ Letters: B sequences, S positions, T tokens of a packed batch, N heads, D width
 of a head, H = N * D width of a hidden state.
 """
 
-from itertools import pairwise
+import math
+from itertools import groupby
 
 import torch
 import torch.nn.functional as F
@@ -93,7 +94,7 @@ def _attend_packed(
 ) -> Tensor:
     """Attends within packed sequences; all tensors are [T, N, D]."""
     if query.device.type == "cpu":
-        return _attend_one_by_one(query, key, value, layout, dropout)
+        return _attend_by_length(query, key, value, layout, dropout)
     has_kernel = query.is_cuda and query.dtype in _HALF_TYPES and not dropout
     if has_kernel:
         starts, longest = layout.cu_seqlens, layout.max_seqlen
@@ -111,22 +112,27 @@ def _attend_packed(
     return mixed[_row_index(layout, len(query))]
 
 
-def _attend_one_by_one(
+def _attend_by_length(
     query: Tensor, key: Tensor, value: Tensor, layout: Packed, dropout: float
 ) -> Tensor:
-    """Attends in one sequence after another: on a CPU, no padding is best."""
-    mixed = [
-        F.scaled_dot_product_attention(
-            query[start:end].transpose(0, 1).unsqueeze(0),
-            key[start:end].transpose(0, 1).unsqueeze(0),
-            value[start:end].transpose(0, 1).unsqueeze(0),
-            dropout_p=dropout,
-        )
-        for start, end in pairwise(layout.cu_seqlens.tolist())
-        if end > start
-    ]
-    # 每条为 [1, N, S, D]，沿序列方向接起来还原成 [T, N, D]
-    return torch.cat(mixed, dim=2).squeeze(0).transpose(0, 1)
+    """Attends in runs of sequences of one length: on a CPU, no padding."""
+    mixed = []
+    start = 0
+    for length, run in groupby(layout.lengths.tolist()):
+        shape = (len(list(run)), length)
+        end = start + math.prod(shape)
+        if length:
+            # 等长的相邻序列可以直接看成 [B, S, N, D]，一次内核调用算完
+            rows = _attend_padded(
+                query[start:end].unflatten(0, shape),
+                key[start:end].unflatten(0, shape),
+                value[start:end].unflatten(0, shape),
+                Padded(),
+                dropout,
+            )
+            mixed.append(rows.flatten(0, 1))
+        start = end
+    return torch.cat(mixed)
 
 
 _HALF_TYPES = (torch.bfloat16, torch.float16)

@@ -58,9 +58,20 @@ class StoredModel(nn.Module):
         # 先在 meta 设备上搭骨架：不为马上要被覆盖的随机初始化付时间
         with torch.device("meta"):
             model = cls(config)
-        tensors = _read_tensors(model, directory)
-        fresh_parts = _check_tensors(model, tensors, directory, required_parts)
-        model.load_state_dict(tensors, strict=False, assign=True)
+        theirs = names.tidy(read_weights(directory))
+        expected = _with_their_names(model)
+        fresh_parts = _check_tensors(
+            model, expected, theirs, directory, required_parts
+        )
+        known = {k: v for k, v in theirs.items() if k in expected}
+        model.load_state_dict(
+            {
+                name.removeprefix(_prefix(model)): tensor
+                for name, tensor in names.from_hugging_face(known).items()
+            },
+            strict=False,
+            assign=True,
+        )
         for name in fresh_parts:
             part = model.get_submodule(name)
             part.to_empty(device="cpu")
@@ -92,8 +103,14 @@ def find(directory: Path) -> Path:
     Raises:
         BertError: There is no model there.
     """
-    for candidate in (directory, directory / "model"):
+    # 先看 model/：训练目录自己也有 config.json，写的却是训练设置
+    for candidate in (directory / "model", directory):
         if (candidate / "config.json").is_file():
+            if (candidate / "metrics.jsonl").exists():
+                raise BertError(
+                    f"The run {directory} has no final model yet.",
+                    hint=f"finish it: bert pretrain --resume {directory}",
+                )
             return candidate
     if not directory.exists():
         raise BertError(
@@ -105,44 +122,46 @@ def find(directory: Path) -> Path:
     )
 
 
-def _has_prefix(model: StoredModel) -> bool:
-    """Whether the encoder is a part named `bert`, or the model itself."""
-    return hasattr(model, "bert")
+def _prefix(model: StoredModel) -> str:
+    """What our names lack where the encoder is the model itself."""
+    return "" if hasattr(model, "bert") else "bert."
 
 
-def _read_tensors(model: StoredModel, directory: Path) -> dict[str, Tensor]:
-    tensors = names.from_hugging_face(read_weights(directory))
-    if _has_prefix(model):
-        return tensors
-    return {name.removeprefix("bert."): t for name, t in tensors.items()}
+def _with_their_names(model: StoredModel, part: str = "") -> dict[str, Tensor]:
+    """Returns the tensors of a model, or of a part, by their full names."""
+    prefix = _prefix(model)
+    return names.to_hugging_face(
+        {
+            prefix + name: tensor.detach()
+            for name, tensor in model.state_dict().items()
+            if name.startswith(part)
+        }
+    )
 
 
 def _tensors_to_write(model: StoredModel) -> dict[str, Tensor]:
-    prefix = "" if _has_prefix(model) else "bert."
-    ours = {
-        prefix + name: tensor.detach().cpu()
-        for name, tensor in model.state_dict().items()
-    }
+    # 只有编码器时，Hugging Face 的文件里不带 bert. 前缀
     return {
-        name.removeprefix(prefix): tensor.contiguous()
-        for name, tensor in names.to_hugging_face(ours).items()
+        name.removeprefix(_prefix(model)): tensor.cpu().contiguous()
+        for name, tensor in _with_their_names(model).items()
     }
 
 
 def _check_tensors(
     model: StoredModel,
-    tensors: Mapping[str, Tensor],
+    expected: Mapping[str, Tensor],
+    theirs: Mapping[str, Tensor],
     directory: Path,
     required_parts: tuple[str, ...] | None,
 ) -> list[str]:
     """Compares names and shapes; returns the optional parts to draw afresh."""
-    expected = model.state_dict()
-    _refuse_wrong_shapes(expected, tensors, directory)
-    _report_extra(expected, tensors, directory)
-    missing = {name for name in expected if name not in tensors}
+    for name, tensor in expected.items():
+        if name in theirs:
+            _check_tensor(name, theirs[name], tensor, directory)
+    missing = expected.keys() - theirs.keys()
     fresh_parts = []
     for part in model.optional_parts:
-        of_part = {name for name in expected if name.startswith(f"{part}.")}
+        of_part = _with_their_names(model, f"{part}.").keys()
         if of_part <= missing and part not in (required_parts or ()):
             fresh_parts.append(part)
             missing -= of_part
@@ -152,6 +171,7 @@ def _check_tensors(
             f"{model.architecture}: {_some(missing)}.",
             hint="was it saved from a model of another kind?",
         )
+    _report_extra(theirs.keys() - expected.keys(), directory)
     if fresh_parts:
         logger.log(
             logging.WARNING if required_parts is None else logging.INFO,
@@ -162,33 +182,30 @@ def _check_tensors(
     return fresh_parts
 
 
-def _refuse_wrong_shapes(
-    expected: Mapping[str, Tensor],
-    tensors: Mapping[str, Tensor],
-    directory: Path,
+def _check_tensor(
+    name: str, found: Tensor, expected: Tensor, directory: Path
 ) -> None:
-    for name, tensor in tensors.items():
-        if name in expected and tensor.shape != expected[name].shape:
-            raise BertError(
-                f"Tensor {name} in {directory} has shape "
-                f"{list(tensor.shape)}, but config.json asks for "
-                f"{list(expected[name].shape)}.",
-                hint="config.json and the weights belong to different models",
-            )
+    if found.shape != expected.shape:
+        raise BertError(
+            f"Tensor {name} in {directory} has shape {list(found.shape)}, but "
+            f"config.json asks for {list(expected.shape)}.",
+            hint="config.json and the weights belong to different models",
+        )
+    if not found.is_floating_point():
+        raise BertError(
+            f"Tensor {name} in {directory} is of type {found.dtype}, not a "
+            "floating-point number.",
+            hint="quantised checkpoints cannot be loaded",
+        )
 
 
-def _report_extra(
-    expected: Mapping[str, Tensor],
-    tensors: Mapping[str, Tensor],
-    directory: Path,
-) -> None:
+def _report_extra(extra: set[str], directory: Path) -> None:
     """Passes over heads of other tasks; refuses unknown encoder tensors."""
-    extra = {name for name in tensors if name not in expected}
     # 编码器内部多出的张量说明结构不同，忽略它会得到错误的数值
     inside = {
         name
         for name in extra
-        if name.removeprefix("bert.").startswith(("encoder.", "embedding"))
+        if name.startswith(("bert.encoder.", "bert.embeddings."))
     }
     if inside:
         raise BertError(

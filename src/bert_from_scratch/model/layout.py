@@ -44,7 +44,8 @@ class Packed:
 
     def first_tokens(self, x: Tensor) -> Tensor:
         """Returns each sequence's first vector ([CLS]), [B, ...]."""
-        return x[self.cu_seqlens[:-1].long()]
+        # 静态形状末尾的空序列没有词，指向最后一个位置即可，其标签不计损失
+        return x[self.cu_seqlens[:-1].long().clamp(max=len(x) - 1)]
 
     def sequence_ids(self, num_tokens: int) -> Tensor:
         """Returns which sequence each token belongs to, long [T]."""

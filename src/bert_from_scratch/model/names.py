@@ -53,17 +53,19 @@ def to_hugging_face(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def from_hugging_face(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Renames their tensors to ours; names of unknown parts stay.
-
-    Query, key and value are joined where all three are there; otherwise they
-    stay apart, and the loader reports what is missing.
-    """
-    tensors = _tidy(tensors)
+    """Renames their tensors, by their full names, to ours."""
     renamed: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         block = _THEIR_BLOCK.fullmatch(name)
         if block and block[2].startswith("attention.self."):
-            _join_projection(renamed, tensors, block[1], block[3])
+            # 三个投影合成一个矩阵：行的次序必须是 Q、K、V
+            names = [
+                _their_projection(block[1], kind, block[3])
+                for kind in _PROJECTIONS
+            ]
+            ours = f"bert.encoder.blocks.{block[1]}.attention.qkv.{block[3]}"
+            if ours not in renamed:
+                renamed[ours] = torch.cat([tensors[name] for name in names])
         elif block:
             inner = _swap(block[2], {b: a for a, b in _BLOCK_NAMES})
             ours = f"bert.encoder.blocks.{block[1]}.{inner}.{block[3]}"
@@ -73,8 +75,12 @@ def from_hugging_face(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return renamed
 
 
-def _tidy(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Brings old and shortened names to today's full ones."""
+def tidy(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Brings their old and shortened names to today's full ones.
+
+    Tensors that follow from others (tied output weights, position numbers)
+    are left out.
+    """
     tidy = {}
     for name, tensor in tensors.items():
         # 早期检查点用 gamma/beta 命名 LayerNorm 的两个参数
@@ -98,22 +104,6 @@ _DERIVED = {
     "cls.predictions.decoder.weight",
     "cls.predictions.decoder.bias",
 }
-
-
-def _join_projection(
-    renamed: dict[str, Tensor],
-    tensors: Mapping[str, Tensor],
-    layer: str,
-    kind: str,
-) -> None:
-    names = [_their_projection(layer, p, kind) for p in _PROJECTIONS]
-    parts = [tensors[name] for name in names if name in tensors]
-    same_width = len({part.shape[1:] for part in parts}) == 1
-    if len(parts) == len(names) and same_width:
-        ours = f"bert.encoder.blocks.{layer}.attention.qkv.{kind}"
-        renamed[ours] = torch.cat(parts)
-    else:
-        renamed.update({n: tensors[n] for n in names if n in tensors})
 
 
 def _their_projection(layer: str, projection: str, kind: str) -> str:

@@ -81,22 +81,35 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
 
 
 def _read_bin(path: Path) -> dict[str, Tensor]:
+    with path.open("rb") as file:
+        is_weights = file.read(2) in _BIN_STARTS
     try:
         # weights_only 拒绝执行任何代码：别人给的 pickle 绝不能照单全收
         loaded = torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
+    except Exception as error:
+        # 损坏的文件能让解码器抛出各种异常，一律归为损坏；只有格式完好
+        # 却夹带别的对象时，才说它可能执行代码
+        if is_weights and isinstance(error, pickle.UnpicklingError):
+            raise BertError(
+                f"{path} is refused: it is a pickle that holds more than "
+                "plain weights, and loading it could run code.",
+                hint="ask for model.safetensors instead",
+            ) from error
         raise BertError(
-            f"{path} is refused: it is a pickle that holds more than plain "
-            "weights, and loading it could run code.",
-            hint="ask for model.safetensors instead",
-        ) from error
-    except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-        raise BertError(
-            f"{path} is truncated or damaged: {error}.",
+            f"{path} is truncated or damaged: {_first_line(error)}.",
             hint="copy or download the file again",
         ) from error
     if not isinstance(loaded, dict) or not all(
-        isinstance(tensor, Tensor) for tensor in loaded.values()
+        isinstance(name, str) and isinstance(tensor, Tensor)
+        for name, tensor in loaded.items()
     ):
         raise BertError(f"{path} does not hold a plain table of tensors.")
     return loaded
+
+
+# zip 容器，或旧格式的 pickle 协议标记
+_BIN_STARTS = (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).split("\n")[0].rstrip(".")

@@ -2,10 +2,8 @@
 
 from bert_from_scratch.objectives.mlm import MaskedLMHead, MaskedLMLoss
 from bert_from_scratch.objectives.nsp import NSPHead, NSPLoss
-from bert_from_scratch.objectives.pretraining import (
-    BertForPreTraining,
-    StepOutput,
-)
+from bert_from_scratch.objectives.output import Part, StepOutput
+from bert_from_scratch.objectives.pretraining import BertForPreTraining
 
 __all__ = [
     "BertForPreTraining",
@@ -13,5 +11,6 @@ __all__ = [
     "MaskedLMLoss",
     "NSPHead",
     "NSPLoss",
+    "Part",
     "StepOutput",
 ]

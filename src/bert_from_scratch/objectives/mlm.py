@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from bert_from_scratch.config import BertConfig
 from bert_from_scratch.data.batch import IGNORE_INDEX
 from bert_from_scratch.model.block import ACTIVATION_FUNCTIONS
+from bert_from_scratch.objectives.output import Part, count_labels
 
 
 class MaskedLMHead(nn.Module):
@@ -39,18 +40,15 @@ class MaskedLMHead(nn.Module):
 
 
 class MaskedLMLoss(nn.Module):
-    """The mean cross-entropy over the hidden positions only."""
+    """The cross-entropy at the hidden positions, and nowhere else."""
 
-    def forward(self, logits: Tensor, mlm_labels: Tensor) -> Tensor:
-        """Computes the loss.
+    def forward(self, logits: Tensor, mlm_labels: Tensor) -> Part:
+        """Sums the loss over the hidden positions.
 
         Args:
             logits: Vocabulary scores, float [..., V].
             mlm_labels: Original id where a token was hidden, IGNORE_INDEX
                 elsewhere, long [...].
-
-        Returns:
-            A scalar; 0 (not NaN) when the batch hides no token.
         """
         total = F.cross_entropy(
             logits.flatten(0, -2),
@@ -58,5 +56,5 @@ class MaskedLMLoss(nn.Module):
             ignore_index=IGNORE_INDEX,
             reduction="sum",
         )
-        # 除以真正被遮盖的个数，而不是 B*S，否则损失随填充量变化
-        return total / (mlm_labels != IGNORE_INDEX).sum().clamp(min=1)
+        correct = (logits.argmax(-1) == mlm_labels).sum()
+        return Part(total, count_labels(mlm_labels), correct)

@@ -1,8 +1,5 @@
 """BertForPreTraining: the encoder with both heads, and the sum of losses."""
 
-from dataclasses import dataclass
-
-import torch
 from torch import Tensor
 
 from bert_from_scratch.config import BertConfig
@@ -13,19 +10,7 @@ from bert_from_scratch.model.directory import StoredModel
 from bert_from_scratch.model.initialise import initialise
 from bert_from_scratch.objectives.mlm import MaskedLMHead, MaskedLMLoss
 from bert_from_scratch.objectives.nsp import NSPHead, NSPLoss
-
-
-@dataclass(frozen=True)
-class StepOutput:
-    """The loss of one batch, and the named parts that it is the sum of.
-
-    Attributes:
-        loss: What training makes smaller, a scalar.
-        parts: Its parts by name, scalars, such as `mlm_loss`.
-    """
-
-    loss: Tensor
-    parts: dict[str, Tensor]
+from bert_from_scratch.objectives.output import Part, StepOutput, count_labels
 
 
 class BertForPreTraining(StoredModel):
@@ -55,16 +40,25 @@ class BertForPreTraining(StoredModel):
         the MLM part alone, and the reverse.
         """
         output = self.bert(**batch.inputs())
-        parts: dict[str, Tensor] = {}
+        parts: dict[str, Part] = {}
         if batch.mlm_positions is not None and batch.mlm_labels is not None:
             logits = self.mlm_logits(output.hidden_state, batch.mlm_positions)
-            parts["mlm_loss"] = self.mlm_loss(logits, batch.mlm_labels)
+            parts["mlm"] = self.mlm_loss(logits, batch.mlm_labels)
         if batch.nsp_labels is not None:
             logits = self.nsp_head(output.pooled)
-            parts["nsp_loss"] = self.nsp_loss(logits, batch.nsp_labels)
+            parts["nsp"] = self.nsp_loss(logits, batch.nsp_labels)
         if not parts:
             raise BertError("The batch has neither mlm_labels nor nsp_labels.")
-        return StepOutput(torch.stack(tuple(parts.values())).sum(), parts)
+        return StepOutput(parts)
+
+    def count_labels(self, batch: Batch) -> dict[str, Tensor]:
+        """Counts what each part of the loss is averaged over, scalars."""
+        labels = {"mlm": batch.mlm_labels, "nsp": batch.nsp_labels}
+        return {
+            name: count_labels(values)
+            for name, values in labels.items()
+            if values is not None
+        }
 
     def mlm_logits(self, hidden_state: Tensor, mlm_positions: Tensor) -> Tensor:
         """Scores the vocabulary at some positions only.

@@ -83,8 +83,7 @@ class Embedder:
         Returns:
             `out`, or a new array of that shape.
         """
-        longest = self.model.config.max_position_embeddings
-        limit = min(max_length or longest, longest)
+        limit = self._choose_limit(max_length)
         if out is None:
             out = np.empty((len(texts), self.width(pooling)), np.float32)
         num_truncated = 0
@@ -110,6 +109,22 @@ class Embedder:
                 limit,
             )
         return out
+
+    def _choose_limit(self, max_length: int | None) -> int:
+        longest = self.model.config.max_position_embeddings
+        if max_length is None:
+            return longest
+        if max_length < 2:
+            raise BertError(
+                f"max_length={max_length} leaves no room for [CLS] and [SEP]."
+            )
+        if max_length > longest:
+            logger.warning(
+                "max_length=%d has no effect: the model takes %d tokens.",
+                max_length,
+                longest,
+            )
+        return min(max_length, longest)
 
     def _encode(self, texts: Sequence[str], max_length: int) -> list[Encoding]:
         return self.tokenizer.encode_batch(

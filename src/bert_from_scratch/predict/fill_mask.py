@@ -1,5 +1,6 @@
 """The best words for each [MASK] of a text."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -80,7 +81,14 @@ class MaskFiller:
         """
         if top < 1:
             raise BertError(f"--top must be at least 1, got {top}.")
-        encoding = self.tokenizer.encode(text, pair)
+        limit = self.model.config.max_position_embeddings
+        encoding = self.tokenizer.encode(text, pair, max_length=sys.maxsize)
+        if len(encoding) > limit:
+            raise BertError(
+                f"The text has {len(encoding)} tokens, over the maximum of "
+                f"{limit}.",
+                hint="shorten it around the [MASK]",
+            )
         ids = encoding.input_ids
         mask_id = self.tokenizer.mask_token_id
         positions = [place for place, i in enumerate(ids) if i == mask_id]
@@ -93,6 +101,8 @@ class MaskFiller:
         hidden_state = self.model.bert(**batch.inputs()).hidden_state
         places = torch.tensor(positions, device=self.device)
         logits = self.model.mlm_logits(hidden_state, places)
+        # 有些检查点把词表补齐到整数倍，多出的行没有对应的词
+        logits = logits[:, : len(self.tokenizer)]
         best = logits.float().softmax(-1).topk(min(top, logits.shape[-1]))
         return [
             FilledMask(

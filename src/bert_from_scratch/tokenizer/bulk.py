@@ -24,6 +24,13 @@ _PIECE = re.compile(f"[{_HAN}{_PUNCTUATION}]|[^ {_HAN}{_PUNCTUATION}]+")
 _PIECE_NO_HAN = re.compile(f"[{_PUNCTUATION}]|[^ {_PUNCTUATION}]+")
 
 
+def id_dtype(
+    tokenizer: WordPieceTokenizer,
+) -> np.dtype[np.unsignedinteger[Any]]:
+    """Returns the smallest type that holds all ids of a tokenizer."""
+    return np.dtype(np.uint16 if len(tokenizer) <= 1 << 16 else np.uint32)
+
+
 @dataclass(frozen=True)
 class EncodedLines:
     """The ids of some lines, end to end.
@@ -56,9 +63,7 @@ class BulkEncoder:
             max_cached_characters: How much text is remembered as distinct
                 words, in all; bounds the memory.
         """
-        self.dtype: np.dtype[np.unsignedinteger[Any]] = np.dtype(
-            np.uint16 if len(tokenizer) <= 1 << 16 else np.uint32
-        )
+        self.dtype = id_dtype(tokenizer)
         self._engine = tokenizer.literal_engine
         self._rules = find_rules(tokenizer.engine)
         self._max_cached_characters = max_cached_characters

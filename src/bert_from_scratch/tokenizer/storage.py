@@ -98,7 +98,9 @@ def _find(directory: Path) -> Path:
 
 
 def _load_json(path: Path) -> Tokenizer:
-    kind = read_json(path).get("model", {}).get("type")
+    model = read_json(path).get("model")
+    # 早期的文件不写类型；写了别的类型才拒绝
+    kind = model.get("type", "WordPiece") if isinstance(model, dict) else model
     if kind != "WordPiece":
         raise BertError(f"{path} is a {kind} tokenizer; BERT needs WordPiece.")
     try:

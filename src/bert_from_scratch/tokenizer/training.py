@@ -59,6 +59,9 @@ def train_vocabulary(
         WordPieces in id order: special tokens, characters, "##" characters,
         then merged pieces in the order in which they were found.
     """
+    for name, value in (("vocab_size", vocab_size), ("min_count", min_count)):
+        if not 0 <= value < 1 << 32:
+            raise BertError(f"{name}={value} makes no sense.")
     engine = Tokenizer(models.WordPiece(unk_token=UNK))
     set_rules(engine, rules)
     characters = _count_characters(source, progress)
@@ -132,7 +135,9 @@ def _choose_alphabet(
     if not starting:
         raise BertError(
             "The text holds no characters to learn from.",
-            hint="is the file empty?",
+            hint="is the file empty?"
+            if all(map(str.isspace, counts))
+            else "lower --min-char-count",
         )
     continuing = [
         CONTINUATION + character

@@ -87,7 +87,7 @@ class WordPieceTokenizer:
     @classmethod
     def train(
         cls,
-        files_or_lines: Iterable[str | Path],
+        files_or_lines: Path | Iterable[str | Path],
         vocab_size: int = 30522,
         *,
         lowercase: bool = True,
@@ -151,7 +151,8 @@ class WordPieceTokenizer:
 
     def id_to_token(self, token_id: int) -> str:
         """Returns the WordPiece of an id; raises for one out of range."""
-        token = self.engine.id_to_token(token_id) if token_id >= 0 else None
+        is_inside = 0 <= token_id < len(self)
+        token = self.engine.id_to_token(token_id) if is_inside else None
         if token is None:
             raise BertError(
                 f"Token id {token_id} lies outside 0 ... {len(self) - 1}."

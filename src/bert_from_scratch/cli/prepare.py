@@ -1,0 +1,79 @@
+"""`bert prepare`: text files to token shards."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bert_from_scratch.cli.console import print_json, report_stages, say
+from bert_from_scratch.cli.options import JsonFlag
+from bert_from_scratch.corpus.files import DecodeErrors, find_files
+from bert_from_scratch.corpus.structure import Boundary, Unit
+
+EXAMPLE = "Example: bert prepare corpus/ --tokenizer my-tokenizer --out my-data"
+
+
+def prepare(
+    files: Annotated[
+        list[str], typer.Argument(help="Files, folders or patterns of text.")
+    ],
+    tokenizer: Annotated[Path, typer.Option(help="Tokenizer directory.")],
+    out: Annotated[Path, typer.Option(help="Directory to make.")],
+    workers: Annotated[
+        int | None, typer.Option(help="Processes; by default one a core.")
+    ] = None,
+    language: Annotated[
+        str | None, typer.Option(help="For sentence splitting: en, zh, ...")
+    ] = None,
+    unit: Annotated[
+        Unit | None, typer.Option(help="What a line is; by default found.")
+    ] = None,
+    boundary: Annotated[
+        Boundary | None,
+        typer.Option(help="What ends a document; by default found."),
+    ] = None,
+    dedup: Annotated[
+        bool, typer.Option("--dedup", help="Drop lines seen before.")
+    ] = False,
+    words: Annotated[
+        bool, typer.Option("--words", help="Store Chinese word starts.")
+    ] = False,
+    errors: Annotated[
+        DecodeErrors, typer.Option(help="Bytes that are not UTF-8.")
+    ] = "strict",
+    as_json: JsonFlag = False,
+) -> None:
+    """Turn text into token shards, and say what was found in it."""
+    from bert_from_scratch.corpus.documents import ReadingOptions
+    from bert_from_scratch.data import prepare as preparing
+    from bert_from_scratch.data.report import make_report, write_report
+    from bert_from_scratch.data.shards import TokenShards
+
+    paths = find_files(files)
+    with report_stages() as report:
+        counts = preparing.prepare(
+            paths,
+            tokenizer,
+            out,
+            options=ReadingOptions(unit, boundary, language, errors),
+            drops_duplicates=dedup,
+            marks_words=words,
+            num_workers=workers,
+            progress=report,
+        )
+    found = make_report(TokenShards.open(out), counts)
+    write_report(found, out)
+    if as_json:
+        print_json({**asdict(found), "out": str(out)})
+        return
+    for structure, number in found.structures.items():
+        say(f"{number:,} file(s): {structure}")
+    say(
+        f"{found.num_documents:,} documents, {found.num_sentences:,} "
+        f"sentences, {found.num_tokens:,} tokens; written to {out}."
+    )
+    for warning in found.warnings:
+        say(f"warning: {warning}")
+    say(f"The report is {out / 'report.md'}.")
+    say(f"Try: bert pretrain {out} --preset tiny --minutes 5 --out my-run")

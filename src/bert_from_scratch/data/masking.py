@@ -1,0 +1,219 @@
+"""Hiding tokens: 15 % of each sequence, 80/10/10, drawn where the batch is.
+
+A pure function of seed and step in integer arithmetic: a CPU and a GPU, and
+one process or many, draw the same masks.
+
+Letters: B sequences, T tokens of a packed batch, P prediction slots.
+"""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from hashlib import blake2b
+
+import torch
+from torch import Tensor
+
+from bert_from_scratch.data.batch import IGNORE_INDEX, Batch
+
+
+@dataclass(frozen=True)
+class MaskingRule:
+    """What to hide, and behind what.
+
+    Attributes:
+        mask_token_id: The id of [MASK].
+        special_ids: Ids that are never hidden and never put in: [PAD],
+            [UNK], [CLS], [SEP], [MASK].
+        vocab_size: Random replacements are drawn below it.
+        mask_rate: Share of each sequence that is hidden.
+        mask_share: Share of the hidden tokens that become [MASK].
+        random_share: Share that becomes a random token; the rest stays.
+    """
+
+    mask_token_id: int
+    special_ids: tuple[int, ...]
+    vocab_size: int
+    mask_rate: float = 0.15
+    mask_share: float = 0.8
+    random_share: float = 0.1
+
+
+def mask_tokens(
+    batch: Batch,
+    rule: MaskingRule,
+    seed: int,
+    step: int,
+    num_slots: int | None = None,
+) -> Batch:
+    """Hides tokens of a packed batch and labels them.
+
+    Args:
+        batch: Packed, with `sequence_keys`; where it has `word_starts`, the
+            pieces of a word are hidden together, by one decision.
+        rule: What to hide.
+        seed: Decides the masks, together with `step`.
+        step: The training step.
+        num_slots: Size of `mlm_positions`; unused slots point at 0 and are
+            labelled IGNORE_INDEX. None: as many as are hidden.
+
+    Returns:
+        The batch with changed `input_ids`, with `mlm_positions` and
+        `mlm_labels`.
+    """
+    assert batch.cu_seqlens is not None
+    assert batch.sequence_keys is not None
+    owners = batch.token_owners()
+    # 抽签以“哪条序列、第几个词”为键，与批次怎么切分、放在哪张卡上无关
+    base = torch.tensor(_mix_numbers(seed, step))
+    keys = _mix(base.to(batch.input_ids.device), batch.sequence_keys)
+    units = _deciding_places(batch)
+    is_word = _ordinary_ids(rule, batch.input_ids.device)[batch.input_ids]
+    counts = _count_hidden(batch, owners, is_word, rule.mask_rate)
+    draws = _draw(_mix(keys[owners], units))
+    order = _shuffle_within(owners, draws, is_word)
+    slots, is_used = _first_of_each(batch.cu_seqlens, counts, num_slots)
+    positions = torch.where(is_used, order[slots], 0)
+    if batch.word_starts is not None:
+        is_whole = _find_whole_words(batch, owners, order, counts)
+        is_used = is_used & is_whole[positions]
+    # 替换只对选中的位置抽签，省下六分之五的计算
+    chosen_keys = keys[owners[positions]]
+    choice = _draw(_mix(chosen_keys + 1, units[positions]))
+    chance = _draw(_mix(chosen_keys + 2, batch.position_ids[positions].long()))
+    labels = batch.input_ids[positions].long()
+    shown = _replace(labels, choice, chance, rule)
+    # 未用的槽位写回原值：不改动任何词
+    shown = torch.where(is_used, shown, labels)
+    input_ids = batch.input_ids.clone()
+    input_ids[positions] = shown.to(input_ids.dtype)
+    return replace(
+        batch,
+        input_ids=input_ids,
+        mlm_positions=positions,
+        mlm_labels=torch.where(is_used, labels, IGNORE_INDEX),
+    )
+
+
+def _deciding_places(batch: Batch) -> Tensor:
+    """Returns, for each token, the place whose draw decides for it, [T]."""
+    places = batch.position_ids.long()
+    if batch.word_starts is None:
+        return places
+    # 全词遮盖：词内各片段都用词首的签，于是同进同退
+    indexes = torch.arange(len(places), device=places.device)
+    heads = torch.where(batch.word_starts, indexes, 0).cummax(0).values
+    return places[heads]
+
+
+@lru_cache(maxsize=8)
+def _ordinary_ids(rule: MaskingRule, device: torch.device) -> Tensor:
+    """Returns which ids may be hidden, bool [vocab_size]."""
+    is_ordinary = torch.ones(rule.vocab_size, dtype=torch.bool)
+    is_ordinary[list(rule.special_ids)] = False
+    return is_ordinary.to(device)
+
+
+def _count_hidden(
+    batch: Batch, owners: Tensor, is_word: Tensor, mask_rate: float
+) -> Tensor:
+    """Returns how many tokens each sequence hides, long [B]."""
+    assert batch.cu_seqlens is not None
+    lengths = batch.cu_seqlens.diff()
+    # 与 Google 一致：按含特殊符号的长度取整，再短的句子也至少遮一个
+    wanted = (lengths * mask_rate).round().clamp(min=1).long()
+    available = torch.zeros_like(wanted).index_add_(0, owners, is_word.long())
+    return torch.minimum(wanted, available)
+
+
+def _shuffle_within(owners: Tensor, draws: Tensor, is_word: Tensor) -> Tensor:
+    """Returns token places, shuffled inside each sequence, long [T].
+
+    What may not be hidden comes last in its sequence.
+    """
+    last = torch.full_like(draws, 1 << DRAW_BITS)
+    ranks = torch.where(is_word, draws, last)
+    # 高位放序列编号、低位放签：一次排序就完成所有序列各自的洗牌
+    combined = (owners << (DRAW_BITS + 1)) | ranks
+    return combined.sort(stable=True).indices
+
+
+def _first_of_each(
+    cu_seqlens: Tensor, counts: Tensor, num_slots: int | None
+) -> tuple[Tensor, Tensor]:
+    """Points slots at the first `counts` places of every sequence.
+
+    Returns:
+        Places in the shuffled order, long [P], and which slots are used,
+        bool [P].
+    """
+    ends = counts.cumsum(0)
+    if num_slots is None:
+        num_slots = int(ends[-1])
+    slots = torch.arange(num_slots, device=counts.device)
+    is_used = slots < ends[-1]
+    owners = torch.bucketize(slots, ends, right=True).clamp(max=len(ends) - 1)
+    within = slots - (ends - counts)[owners]
+    return torch.where(is_used, cu_seqlens[owners] + within, 0), is_used
+
+
+def _find_whole_words(
+    batch: Batch, owners: Tensor, order: Tensor, counts: Tensor
+) -> Tensor:
+    """Returns for which tokens all of their word is hidden, bool [T]."""
+    assert batch.cu_seqlens is not None
+    assert batch.word_starts is not None
+    ranks = torch.empty_like(order)
+    ranks[order] = torch.arange(len(order), device=order.device)
+    ranks -= batch.cu_seqlens[owners]
+    words = batch.word_starts.long().cumsum(0)
+    last = torch.zeros_like(ranks).scatter_reduce(0, words, ranks, "amax")
+    return last[words] < counts[owners]
+
+
+def _replace(
+    labels: Tensor, choice: Tensor, chance: Tensor, rule: MaskingRule
+) -> Tensor:
+    """Returns what stands in for the hidden tokens, long [P]."""
+    scale = 1 << DRAW_BITS
+    specials = sorted(rule.special_ids)
+    replacement = chance % (rule.vocab_size - len(specials))
+    for special_id in specials:
+        # 跳过特殊符号的编号：随机替换永远不会变成 [SEP] 之类
+        replacement = replacement + (replacement >= special_id).long()
+    masks_until = int(rule.mask_share * scale)
+    random_until = int((rule.mask_share + rule.random_share) * scale)
+    shown = torch.where(choice < random_until, replacement, labels)
+    return torch.where(choice < masks_until, rule.mask_token_id, shown)
+
+
+DRAW_BITS = 31
+
+
+def _draw(mixed: Tensor) -> Tensor:
+    """Takes the top bits of hashes: long, 0 ... 2**31 - 1."""
+    return (mixed >> (63 - DRAW_BITS)) & ((1 << DRAW_BITS) - 1)
+
+
+def _mix(keys: Tensor, places: Tensor | int) -> Tensor:
+    """Hashes long tensors to 64 random bits (SplitMix64)."""
+    mixed = keys + places * _GOLDEN
+    mixed = (mixed ^ _shift(mixed, 30)) * _FIRST
+    mixed = (mixed ^ _shift(mixed, 27)) * _SECOND
+    return mixed ^ _shift(mixed, 31)
+
+
+def _mix_numbers(seed: int, step: int) -> int:
+    """Hashes two numbers to one, within the range of a long."""
+    digest = blake2b(f"{seed} {step}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
+
+
+def _shift(x: Tensor, bits: int) -> Tensor:
+    """Shifts right without copying the sign, as for unsigned numbers."""
+    return (x >> bits) & ((1 << (64 - bits)) - 1)
+
+
+# SplitMix64 的三个常数，写成有符号 64 位：乘法自然回绕，各设备结果一致
+_GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
+_FIRST = 0xBF58476D1CE4E5B9 - (1 << 64)
+_SECOND = 0x94D049BB133111EB - (1 << 64)

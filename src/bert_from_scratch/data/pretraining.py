@@ -1,0 +1,221 @@
+"""Batches for pre-training: planned by epoch, cut by step and process."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Self
+
+import numpy as np
+
+from bert_from_scratch.data.assembly import SpecialIds, StaticSizes, assemble
+from bert_from_scratch.data.batch import Batch
+from bert_from_scratch.data.masking import MaskingRule, mask_tokens
+from bert_from_scratch.data.packing import pack_rows
+from bert_from_scratch.data.pairs import (
+    IntArray,
+    Sequences,
+    plan_pairs,
+    plan_texts,
+)
+from bert_from_scratch.data.shards import TokenShards
+from bert_from_scratch.data.steps import Position, StepData
+from bert_from_scratch.errors import BertError
+from bert_from_scratch.tokenizer import WordPieceTokenizer
+
+ROWS_A_STEP = 16
+SEQUENCES_A_ROW = 4
+
+
+@dataclass(frozen=True)
+class BatchShape:
+    """How much goes into a step, and how it is divided.
+
+    Attributes:
+        max_length: Longest sequence.
+        row_tokens: Tokens of a row, the unit that is never divided.
+        num_rows: Rows a step, over all processes.
+        num_accumulated: Micro-batches a step on every process.
+        rank: This process.
+        num_processes: All processes.
+    """
+
+    max_length: int
+    row_tokens: int
+    num_rows: int
+    num_accumulated: int = 1
+    rank: int = 0
+    num_processes: int = 1
+
+    def __post_init__(self) -> None:
+        parts = self.num_processes * self.num_accumulated
+        if self.num_rows % parts:
+            raise BertError(
+                f"A step of {self.num_rows} rows does not divide into "
+                f"{self.num_processes} processes x {self.num_accumulated} "
+                "micro-batches.",
+                hint="raise --batch-tokens to a multiple",
+            )
+
+    @classmethod
+    def plan(
+        cls,
+        batch_tokens: int,
+        max_length: int,
+        num_accumulated: int = 1,
+        rank: int = 0,
+        num_processes: int = 1,
+    ) -> Self:
+        """Divides a step of about `batch_tokens` tokens into rows.
+
+        The rows do not depend on the number of processes, so neither does
+        the order of the data.
+        """
+        if batch_tokens < max_length:
+            raise BertError(
+                f"--batch-tokens {batch_tokens} cannot hold one sequence of "
+                f"--max-length {max_length}."
+            )
+        row_tokens = max(
+            batch_tokens // ROWS_A_STEP, SEQUENCES_A_ROW * max_length
+        )
+        row_tokens = min(row_tokens, batch_tokens)
+        return cls(
+            max_length,
+            row_tokens,
+            batch_tokens // row_tokens,
+            num_accumulated,
+            rank,
+            num_processes,
+        )
+
+    @property
+    def rows_a_micro_batch(self) -> int:
+        """Rows that go through the model at once."""
+        return self.num_rows // (self.num_processes * self.num_accumulated)
+
+    def own_rows(self, cursor: int) -> list[range]:
+        """Returns this process's rows of a step, by micro-batch."""
+        first = cursor * self.num_rows
+        parts = self.num_processes * self.num_accumulated
+        size = self.rows_a_micro_batch
+        return [
+            range(first + part * size, first + (part + 1) * size)
+            for part in range(self.rank, parts, self.num_processes)
+        ]
+
+
+@dataclass(frozen=True)
+class EpochPlan:
+    """The sequences of one epoch, and the rows that they fill."""
+
+    sequences: Sequences
+    rows: list[IntArray]
+
+
+class PretrainingData:
+    """Token shards as an endless row of steps."""
+
+    def __init__(
+        self,
+        shards: TokenShards,
+        tokenizer: WordPieceTokenizer,
+        shape: BatchShape,
+        rule: MaskingRule,
+        seed: int,
+        *,
+        with_pairs: bool = True,
+        is_static: bool = False,
+    ) -> None:
+        self.shards = shards
+        self.shape = shape
+        self.rule = rule
+        self.seed = seed
+        self._plan_sequences = plan_pairs if with_pairs else plan_texts
+        self._special = SpecialIds(
+            tokenizer.pad_token_id,
+            tokenizer.cls_token_id,
+            tokenizer.sep_token_id,
+        )
+        self._is_static = is_static
+        self.sizes: StaticSizes | None = None
+        # 只留最近两个 epoch 的计划：换 epoch 时预取可能同时用到
+        self.plan = lru_cache(maxsize=2)(self._plan)
+
+    def _plan(self, epoch: int) -> EpochPlan:
+        sequences = self._plan_sequences(
+            self.shards, self.shape.max_length, self.seed, epoch
+        )
+        rows = pack_rows(sequences.lengths, self.shape.row_tokens)
+        if self._is_static:
+            self.sizes = self._enlarge(rows)
+        return EpochPlan(sequences, rows)
+
+    def _enlarge(self, rows: list[IntArray]) -> StaticSizes:
+        """Returns sizes that hold every micro-batch, and some more."""
+        num_rows = self.shape.rows_a_micro_batch
+        num_tokens = num_rows * self.shape.row_tokens
+        num_filler = num_rows + 1
+        largest = num_rows * max(map(len, rows)) + num_filler
+        if self.sizes is not None and self.sizes.num_sequences >= largest:
+            return self.sizes
+        # 留一成余量：以后的 epoch 略有出入时，不必改变形状而重新编译
+        num_sequences = _round_up(int(1.1 * largest), 64)
+        num_slots = int(self.rule.mask_rate * num_tokens + num_sequences / 2)
+        return StaticSizes(num_tokens, num_sequences, _round_up(num_slots, 128))
+
+    def num_steps(self, epoch: int) -> int:
+        """Returns how many steps an epoch has; the last may be smaller."""
+        return -(-len(self.plan(epoch).rows) // self.shape.num_rows)
+
+    def steps(self, position: Position) -> Iterator[StepData]:
+        """Yields steps from a place on, without end."""
+        epoch, cursor = position.epoch, position.cursor
+        while True:
+            for number in range(cursor, self.num_steps(epoch)):
+                is_last = number + 1 == self.num_steps(epoch)
+                following = (
+                    Position(epoch + 1, 0)
+                    if is_last
+                    else Position(epoch, number + 1)
+                )
+                yield self._step(epoch, number, following)
+            epoch, cursor = epoch + 1, 0
+
+    def _step(self, epoch: int, cursor: int, following: Position) -> StepData:
+        plan = self.plan(epoch)
+        first = cursor * self.shape.num_rows
+        lengths = plan.sequences.lengths
+        all_rows = plan.rows[first : first + self.shape.num_rows]
+        num_tokens = sum(int(lengths[row].sum()) for row in all_rows)
+        batches = [
+            self.batch(plan, [r for r in rows if r < len(plan.rows)])
+            for rows in map(list, self.shape.own_rows(cursor))
+        ]
+        return StepData(batches, num_tokens, following)
+
+    def batch(self, plan: EpochPlan, rows: list[int]) -> Batch:
+        """Assembles some rows of an epoch."""
+        nothing = np.empty(0, dtype=np.int64)
+        chosen = np.concatenate([nothing, *(plan.rows[row] for row in rows)])
+        # 按长度排好：CPU 上等长的相邻序列可以并成一次注意力计算
+        by_length = np.argsort(plan.sequences.lengths[chosen], kind="stable")
+        chosen = chosen[by_length]
+        # 末步行数不够分时，多出的进程拿一条没有标签的填料，照常参与通信
+        sizes = self.sizes if rows else self.sizes or StaticSizes(2, 1, 1)
+        return assemble(
+            self.shards.tokens,
+            plan.sequences.take(chosen),
+            chosen,
+            self._special,
+            self.shape.max_length,
+            sizes,
+        )
+
+    def finish(self, batch: Batch, step: int) -> Batch:
+        """Draws the masks of a step, where the batch now lies."""
+        num_slots = None if self.sizes is None else self.sizes.num_slots
+        return mask_tokens(batch, self.rule, self.seed, step, num_slots)
+
+
+def _round_up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple

@@ -1,0 +1,48 @@
+"""Where batches come from: a place in the data, and what follows it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from bert_from_scratch.data.batch import Batch
+
+
+@dataclass(frozen=True)
+class Position:
+    """A place in the data, from which training can go on.
+
+    Attributes:
+        epoch: Number of complete passes.
+        cursor: Steps taken in this pass.
+    """
+
+    epoch: int = 0
+    cursor: int = 0
+
+
+@dataclass(frozen=True)
+class StepData:
+    """The batches of one step.
+
+    Attributes:
+        micro_batches: For this process, on the CPU.
+        num_tokens: Real tokens of the step, over all processes.
+        following: The place after this step.
+    """
+
+    micro_batches: list[Batch]
+    num_tokens: int
+    following: Position
+
+
+class StepSource(Protocol):
+    """Data to train on, the same for any number of processes."""
+
+    def steps(self, position: Position) -> Iterator[StepData]:
+        """Yields steps from a place on, without end."""
+
+    def num_steps(self, epoch: int) -> int:
+        """Returns how many steps an epoch has."""
+
+    def finish(self, batch: Batch, step: int) -> Batch:
+        """Completes a batch that has moved to its device: draws masks."""

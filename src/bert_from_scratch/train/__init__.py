@@ -1,0 +1,1 @@
+"""The training loop: knows no BERT, only `model(batch) -> StepOutput`."""

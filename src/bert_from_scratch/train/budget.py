@@ -1,0 +1,93 @@
+"""How much of a run is used up, and the learning rate that follows from it."""
+
+import time
+
+from bert_from_scratch.data.steps import Position, StepSource
+from bert_from_scratch.train.settings import TrainingSettings
+
+MAX_WARMUP_STEPS = 10_000
+WARMUP_SHARE = 0.1
+
+
+class Budget:
+    """Steps, epochs or minutes, whichever the settings give.
+
+    The minutes begin when the run is started. Their schedule begins with the
+    first step: what loading and compiling took is not missing from the warm-up.
+    """
+
+    def __init__(
+        self,
+        settings: TrainingSettings,
+        source: StepSource,
+        seconds_before: float = 0.0,
+    ) -> None:
+        """Starts the clock.
+
+        Args:
+            settings: Which budget, and which warm-up.
+            source: Knows the length of an epoch.
+            seconds_before: Time used in earlier sittings of the same run.
+        """
+        self._settings = settings
+        self._source = source
+        self._start = time.monotonic() - seconds_before
+        self._first_step: float | None = None
+        if settings.steps is not None:
+            self.total_steps: int | None = settings.steps
+        elif settings.epochs is not None:
+            self.total_steps = settings.epochs * source.num_steps(0)
+        else:
+            self.total_steps = None
+
+    @property
+    def seconds(self) -> float:
+        """Time used, over all sittings."""
+        return time.monotonic() - self._start
+
+    def start_schedule(self) -> None:
+        """Says that the first step is done, so compiling is over."""
+        if self._first_step is None:
+            self._first_step = self.seconds
+
+    def progress(self, step: int, position: Position) -> float:
+        """Returns the part of the budget that is used up, 0 to 1."""
+        settings = self._settings
+        if settings.steps is not None:
+            return min(step / settings.steps, 1.0)
+        if settings.epochs is not None:
+            # 由数据位置算出，不看时钟：恢复后的学习率逐位相同
+            part = position.cursor / self._source.num_steps(position.epoch)
+            return min((position.epoch + part) / settings.epochs, 1.0)
+        assert settings.minutes is not None
+        if self._first_step is None:
+            return 0.0
+        available = 60 * settings.minutes - self._first_step
+        used = self.seconds - self._first_step
+        return min(max(used / max(available, 1e-9), 0.0), 1.0)
+
+    def rate_factor(self, step: int, position: Position) -> float:
+        """Returns what the learning rate is multiplied by at this step."""
+        progress = self.progress(step, position)
+        warmup_steps = self._settings.warmup_steps
+        if warmup_steps is None and self.total_steps is not None:
+            share = int(WARMUP_SHARE * self.total_steps)
+            warmup_steps = min(MAX_WARMUP_STEPS, share)
+        if warmup_steps is None:
+            return warmup_then_decay(progress, WARMUP_SHARE)
+        if step < warmup_steps:
+            # 第一步就有学习率，不白走
+            return (step + 1) / warmup_steps
+        total = self.total_steps or max(step / max(progress, 1e-9), 1.0)
+        return warmup_then_decay(progress, min(warmup_steps / total, 0.999))
+
+
+def warmup_then_decay(progress: float, warmup: float) -> float:
+    """Goes up in a line until `warmup`, then down in a line to 0 at 1.
+
+    >>> [warmup_then_decay(p, 0.1) for p in (0.05, 0.1, 0.55, 1.0)]
+    [0.5, 1.0, 0.5, 0.0]
+    """
+    if progress < warmup:
+        return progress / warmup
+    return (1 - progress) / (1 - warmup)

@@ -1,0 +1,159 @@
+"""Checkpoints: everything to go on from, whole or not at all.
+
+    checkpoints/step-00001000/
+        model.safetensors       weights, under our names
+        optimizer.safetensors   Adam's averages, under the weights' names
+        state.json              step, place in the data, time, checksums
+
+Dropout, masks and order are functions of seed and step, so there is no random
+state to keep.
+"""
+
+import json
+import re
+import shutil
+from dataclasses import asdict, dataclass
+from hashlib import file_digest
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from bert_from_scratch import atomic
+from bert_from_scratch.config import read_json
+from bert_from_scratch.data.steps import Position
+from bert_from_scratch.errors import BertError
+
+_NAME = re.compile(r"step-(\d{8,})")
+_FILES = ("model.safetensors", "optimizer.safetensors")
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """Where a run is.
+
+    Attributes:
+        step: Steps taken.
+        position: Place in the data.
+        seconds: Time used, over all sittings.
+        num_tokens: Real tokens seen.
+        best_loss: Lowest held-out loss so far, or None.
+    """
+
+    step: int = 0
+    position: Position = Position()  # noqa: RUF009
+    seconds: float = 0.0
+    num_tokens: int = 0
+    best_loss: float | None = None
+
+
+def save_checkpoint(
+    checkpoints_dir: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    state: TrainingState,
+) -> Path:
+    """Writes a checkpoint; it appears in one step, with its checksums."""
+    path = checkpoints_dir / f"step-{state.step:08d}"
+    if path.exists():
+        return path
+    with atomic.new_directory(path) as scratch_dir:
+        tensors = (_weights(model), _optimizer_tensors(model, optimizer))
+        for name, contents in zip(_FILES, tensors, strict=True):
+            save_file(contents, scratch_dir / name)
+        values = asdict(state)
+        values["checksums"] = {n: _checksum(scratch_dir / n) for n in _FILES}
+        atomic.write_text(
+            scratch_dir / "state.json", json.dumps(values, indent=2) + "\n"
+        )
+    return path
+
+
+def load_checkpoint(
+    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer
+) -> TrainingState:
+    """Fills model and optimiser from a checkpoint, in place."""
+    values = read_json(path / "state.json")
+    for name, expected in values.pop("checksums").items():
+        if _checksum(path / name) != expected:
+            raise BertError(
+                f"{path / name} does not match its checksum.",
+                hint="remove this checkpoint; the one before it is used then",
+            )
+    try:
+        weights, averages = (load_file(path / name) for name in _FILES)
+    except SafetensorError as error:
+        raise BertError(f"{path} is damaged: {error}.") from error
+    model.load_state_dict(weights)
+    _restore_optimizer(model, optimizer, averages)
+    values["position"] = Position(**values["position"])
+    return TrainingState(**values)
+
+
+def newest_checkpoint(checkpoints_dir: Path) -> Path | None:
+    """Returns the checkpoint of the highest step, or None."""
+    found = list_checkpoints(checkpoints_dir)
+    return found[-1] if found else None
+
+
+def list_checkpoints(checkpoints_dir: Path) -> list[Path]:
+    """Returns all checkpoints, the newest last."""
+    if not checkpoints_dir.is_dir():
+        return []
+    return sorted(
+        path for path in checkpoints_dir.iterdir() if _NAME.fullmatch(path.name)
+    )
+
+
+def remove_old_checkpoints(
+    checkpoints_dir: Path, keep: int, best: Path | None
+) -> None:
+    """Removes all but the newest `keep` and the best one."""
+    for path in list_checkpoints(checkpoints_dir)[:-keep]:
+        if path != best:
+            shutil.rmtree(path)
+
+
+def _weights(model: nn.Module) -> dict[str, Tensor]:
+    return {
+        name: tensor.detach().cpu().contiguous()
+        for name, tensor in model.state_dict().items()
+    }
+
+
+def _optimizer_tensors(
+    model: nn.Module, optimizer: torch.optim.Optimizer
+) -> dict[str, Tensor]:
+    """Names Adam's averages after their weights: "exp_avg/bert.pooler..."."""
+    return {
+        f"{kind}/{name}": tensor.detach().cpu().contiguous()
+        for name, parameter in model.named_parameters()
+        for kind, tensor in optimizer.state.get(parameter, {}).items()
+    }
+
+
+def _restore_optimizer(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    averages: dict[str, Tensor],
+) -> None:
+    parameters = dict(model.named_parameters())
+    for key, tensor in averages.items():
+        kind, _, name = key.partition("/")
+        parameter = parameters[name]
+        # Adam 的步数是标量，留在 CPU；两个均值跟着参数走
+        is_average = tensor.shape == parameter.shape
+        device = parameter.device if is_average else tensor.device
+        if kind == "step" and parameter.is_cuda:
+            device = parameter.device
+        optimizer.state[parameter][kind] = tensor.to(device)
+
+
+def _checksum(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise BertError(f"Cannot read {path}: {error.strerror}.") from error

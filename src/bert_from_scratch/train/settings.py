@@ -1,0 +1,69 @@
+"""How to train: everything that decides a run, besides model and data."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from bert_from_scratch.errors import BertError
+
+Precision = Literal["fp32", "bf16"]
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """The settings of one run.
+
+    Attributes:
+        steps: Stop after so many steps; exactly one of the three is set.
+        epochs: Stop after so many passes over the data.
+        minutes: Stop after so much time, the time to start included.
+        learning_rate: At its highest, after the warm-up.
+        warmup_steps: None: 10,000 or a tenth of the budget, the smaller.
+        weight_decay: Not applied to biases and LayerNorm.
+        betas: Of Adam.
+        epsilon: Of Adam.
+        corrects_bias: Whether Adam corrects its first averages; Google's
+            code does not.
+        max_gradient_norm: Gradients are scaled down to it.
+        num_accumulated: Micro-batches a step, on every process.
+        precision: Of activations; weights stay float32.
+        compiles: Whether to use torch.compile.
+        seed: Decides weights, order, masks and dropout.
+        log_every: Steps between two lines of metrics.
+        evaluate_every: Steps between two evaluations; 0: only at the end.
+        checkpoint_every: Steps between two checkpoints; 0: only at the end.
+        keep_checkpoints: How many of the newest are kept, besides the best.
+    """
+
+    steps: int | None = None
+    epochs: int | None = None
+    minutes: float | None = None
+    learning_rate: float = 1e-4
+    warmup_steps: int | None = None
+    weight_decay: float = 0.01
+    betas: tuple[float, float] = (0.9, 0.999)
+    epsilon: float = 1e-6
+    corrects_bias: bool = True
+    max_gradient_norm: float = 1.0
+    num_accumulated: int = 1
+    precision: Precision = "fp32"
+    compiles: bool = False
+    seed: int = 0
+    log_every: int = 10
+    evaluate_every: int = 0
+    checkpoint_every: int = 0
+    keep_checkpoints: int = 2
+
+    def __post_init__(self) -> None:
+        budgets = (self.steps, self.epochs, self.minutes)
+        given = [budget for budget in budgets if budget is not None]
+        if len(given) != 1:
+            raise BertError(
+                f"Give one of --steps, --epochs, --minutes; got {len(given)}."
+            )
+        if given[0] <= 0:
+            raise BertError(f"The budget must be positive, got {given[0]}.")
+        if self.learning_rate <= 0:
+            raise BertError(f"--lr must be positive, got {self.learning_rate}.")
+        for name in ("num_accumulated", "log_every", "keep_checkpoints"):
+            if getattr(self, name) < 1:
+                raise BertError(f"{name} must be at least 1.")

@@ -1,0 +1,283 @@
+"""BertTrainer: one loop for pre-training and fine-tuning."""
+
+import math
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from bert_from_scratch.data.batch import Batch
+from bert_from_scratch.data.counter_random import hash_places
+from bert_from_scratch.data.steps import StepData, StepSource
+from bert_from_scratch.errors import BertError
+from bert_from_scratch.objectives.output import Part, StepOutput
+from bert_from_scratch.train.budget import Budget
+from bert_from_scratch.train.checkpoint import TrainingState
+from bert_from_scratch.train.optimizer import build_optimizer
+from bert_from_scratch.train.processes import Processes
+from bert_from_scratch.train.settings import TrainingSettings
+
+
+class Trainable(Protocol):
+    """What the loop needs of a model, besides being a module."""
+
+    def __call__(self, batch: Batch) -> StepOutput:
+        """Computes the parts of the loss."""
+
+    def count_labels(self, batch: Batch) -> dict[str, Tensor]:
+        """Counts what each part of the loss is averaged over."""
+
+
+@dataclass(frozen=True)
+class PartResult:
+    """One part of the loss over a whole step or evaluation."""
+
+    loss: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What came of one step.
+
+    Attributes:
+        step: Its number, counted from 1.
+        loss: Sum of the parts' losses.
+        parts: Loss and accuracy by part.
+        learning_rate: That was used.
+        gradient_norm: Before clipping.
+        num_tokens: Real tokens, over all processes.
+    """
+
+    step: int
+    loss: float
+    parts: dict[str, PartResult]
+    learning_rate: float
+    gradient_norm: float
+    num_tokens: int
+
+
+class NonFiniteLossError(BertError):
+    """The loss is infinite or not a number; the step was not taken."""
+
+
+class BertTrainer:
+    """Trains a model on a source of steps."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        source: StepSource,
+        settings: TrainingSettings,
+        *,
+        device: torch.device | str = "cpu",
+        processes: Processes = Processes(),  # noqa: B008
+    ) -> None:
+        """Prepares everything for the first step.
+
+        Args:
+            model: A `Trainable` module.
+            source: Batches, cut for this process.
+            settings: How to train.
+            device: Where to train.
+            processes: The group of processes.
+        """
+        self.device = torch.device(device)
+        self.model = model.to(self.device)
+        self.source = source
+        self.settings = settings
+        self.processes = processes
+        self.optimizer = build_optimizer(self.model, settings)
+        self.state = TrainingState()
+        self.budget = Budget(settings, source)
+        self._parameters = [
+            p for p in self.model.parameters() if p.requires_grad
+        ]
+        self._runner = self._wrap(self.model)
+
+    def _wrap(self, model: nn.Module) -> nn.Module:
+        if self.processes.count > 1:
+            model = DistributedDataParallel(model)
+        if self.settings.compiles:
+            model = cast("nn.Module", torch.compile(model))
+        return model
+
+    def restore(self, state: TrainingState) -> None:
+        """Goes on from a checkpoint that was loaded into the model."""
+        self.state = state
+        self.budget = Budget(self.settings, self.source, state.seconds)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the budget is used up."""
+        state = self.state
+        return self.budget.progress(state.step, state.position) >= 1
+
+    def fit(self, after_step: Callable[[StepResult], bool]) -> bool:
+        """Trains until the budget is used up.
+
+        Args:
+            after_step: Called after every step; returns whether to stop.
+
+        Returns:
+            Whether the budget was used up.
+        """
+        stream = self.source.steps(self.state.position)
+        while not self.is_over:
+            if after_step(self.train_batch(next(stream))):
+                return self.is_over
+        return True
+
+    def train_epoch(self) -> list[StepResult]:
+        """Trains to the end of the current epoch."""
+        epoch = self.state.position.epoch
+        results = []
+        for data in self.source.steps(self.state.position):
+            results.append(self.train_batch(data))
+            if data.following.epoch > epoch:
+                break
+        return results
+
+    def train_batch(self, data: StepData) -> StepResult:
+        """Takes one step.
+
+        Raises:
+            NonFiniteLossError: Before any weight has changed.
+        """
+        step = self.state.step
+        self._seed(step)
+        self.model.train()
+        batches = [
+            self.source.finish(batch.to(self.device), step)
+            for batch in data.micro_batches
+        ]
+        counts = self._count(batches)
+        totals = {name: _Totals(self.device) for name in counts}
+        for number, batch in enumerate(batches):
+            is_last = number + 1 == len(batches)
+            with self._hold_back_sync(not is_last):
+                self._backward(batch, counts, totals)
+        result = self._describe(data, totals)
+        if not math.isfinite(result.loss):
+            self.optimizer.zero_grad()
+            raise NonFiniteLossError(
+                f"The loss is {result.loss} at step {result.step} ("
+                + ", ".join(f"{n} {p.loss}" for n, p in result.parts.items())
+                + ").",
+                hint="lower --lr, or lengthen the warm-up",
+            )
+        return self._update(data, result)
+
+    def _backward(
+        self,
+        batch: Batch,
+        counts: dict[str, Tensor],
+        totals: dict[str, "_Totals"],
+    ) -> None:
+        with self._autocast():
+            parts = self._runner(batch).parts
+        # 分母是整步（所有微批、所有进程）的标签数：梯度恰好等于一个大批次
+        # 的梯度，而不是各个均值的均值
+        losses = [parts[n].total / c.clamp(min=1) for n, c in counts.items()]
+        # DDP 会把梯度除以进程数，这里先乘回来
+        (torch.stack(losses).sum() * self.processes.count).backward()
+        for name, part in parts.items():
+            totals[name].add(part)
+
+    def _count(self, batches: list[Batch]) -> dict[str, Tensor]:
+        """Counts the labels of the whole step, over all processes."""
+        model = cast("Trainable", self.model)
+        counts = [model.count_labels(batch) for batch in batches]
+        return {
+            name: self.processes.sum(
+                torch.stack([c[name] for c in counts]).sum()
+            )
+            for name in counts[0]
+        }
+
+    def _describe(
+        self, data: StepData, totals: dict[str, "_Totals"]
+    ) -> StepResult:
+        """Reads the numbers of a step; the loop's only wait for the device."""
+        for total in totals.values():
+            self.processes.sum(total.sums)
+        parts = {name: total.mean() for name, total in totals.items()}
+        return StepResult(
+            step=self.state.step + 1,
+            loss=sum(part.loss for part in parts.values()),
+            parts=parts,
+            learning_rate=0.0,
+            gradient_norm=0.0,
+            num_tokens=data.num_tokens,
+        )
+
+    def _update(self, data: StepData, result: StepResult) -> StepResult:
+        """Clips, steps, and moves on to the next place in the data."""
+        norm = nn.utils.clip_grad_norm_(
+            self._parameters, self.settings.max_gradient_norm
+        )
+        state = self.state
+        factor = self.budget.rate_factor(state.step, state.position)
+        rate = factor * self.settings.learning_rate
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.budget.start_schedule()
+        self.state = replace(
+            state,
+            step=state.step + 1,
+            position=data.following,
+            seconds=self.budget.seconds,
+            num_tokens=state.num_tokens + data.num_tokens,
+        )
+        return replace(result, learning_rate=rate, gradient_norm=float(norm))
+
+    @torch.inference_mode()
+    def evaluate(self, batches: Iterable[Batch]) -> dict[str, PartResult]:
+        """Computes loss and accuracy of each part on labelled batches."""
+        self.model.eval()
+        totals: dict[str, _Totals] = {}
+        for batch in batches:
+            with self._autocast():
+                parts = self.model(batch.to(self.device)).parts
+            for name, part in parts.items():
+                totals.setdefault(name, _Totals(self.device)).add(part)
+        return {name: total.mean() for name, total in totals.items()}
+
+    def _seed(self, step: int) -> None:
+        """Makes dropout a function of seed, step and process."""
+        # 不保存随机状态也能逐位恢复；各进程的种子不同，dropout 不会重复
+        mixed = hash_places(self.settings.seed, step, self.processes.rank)
+        torch.manual_seed(int(mixed[0] >> 1))
+
+    def _hold_back_sync(self, hold: bool) -> AbstractContextManager[Any]:
+        if hold and isinstance(self._runner, DistributedDataParallel):
+            return self._runner.no_sync()
+        return nullcontext()
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        if self.settings.precision == "fp32":
+            return nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16)
+
+
+class _Totals:
+    """Sums of one part over some batches, kept on the device in float64."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.sums = torch.zeros(3, dtype=torch.float64, device=device)
+
+    def add(self, part: Part) -> None:
+        """Adds the sums of one batch."""
+        numbers = (part.total.detach(), part.correct, part.count)
+        self.sums += torch.stack([number.double() for number in numbers])
+
+    def mean(self) -> PartResult:
+        """Returns the means; the only wait for the device."""
+        total, correct, count = self.sums.tolist()
+        return PartResult(total / max(count, 1), correct / max(count, 1))
