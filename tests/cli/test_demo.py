@@ -12,67 +12,52 @@ from bert_from_scratch import BertForPreTraining, WordPieceTokenizer
 Bert = Callable[..., CompletedProcess[str]]
 
 
-@pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the demo of this module writes."""
-    return tmp_path_factory.mktemp("demo") / "out"
-
-
-@pytest.fixture(scope="module")
-def demo(bert: Bert, out: Path) -> CompletedProcess[str]:
-    """The one run of the demo that all tests look at."""
-    return bert("demo", "--out", out)
-
-
-def test_the_demo_succeeds_and_keeps_stdout_clean(
-    demo: CompletedProcess[str],
+def test_the_road_ends_in_a_model_that_every_command_takes(
+    bert: Bert, tmp_path: Path
 ) -> None:
-    assert demo.returncode == 0
+    out = tmp_path / "demo"
+    demo = bert("demo", "--out", out, "--minutes", 0.03)
+    assert demo.returncode == 0, demo.stderr
     assert demo.stdout == ""
-
-
-def test_the_demo_shows_tokens_ids_and_shapes(
-    demo: CompletedProcess[str], out: Path
-) -> None:
-    tokenizer = WordPieceTokenizer.load(out)
-    for sentence in ("The parser returns a list", "我喜欢学习人工智能。"):
-        assert sentence in demo.stderr
-    chinese = "[CLS] 我 喜 欢 学 习 人 工 智 能 。 [SEP]"
-    assert chinese in demo.stderr
-    ids = tokenizer.encode("我喜欢学习人工智能。").input_ids
-    assert " ".join(map(str, ids)) in demo.stderr
-    assert tokenizer.unk_token_id not in ids
-    assert "[11, 4000]" in demo.stderr
-
-
-def test_the_demo_writes_a_whole_model_directory(
-    demo: CompletedProcess[str], out: Path
-) -> None:
-    assert {path.name for path in out.iterdir()} == {
-        "README.md",
-        "config.json",
-        "model.safetensors",
-        "tokenizer.json",
-        "tokenizer_config.json",
-        "vocab.txt",
-    }
-    model = BertForPreTraining.from_pretrained(
-        out, required_parts=("bert.pooler", "mlm_head", "nsp_head")
-    )
-    assert model.config.vocab_size == len(WordPieceTokenizer.load(out)) == 4000
-
-
-def test_the_command_that_the_demo_proposes_works(
-    bert: Bert, demo: CompletedProcess[str], out: Path
-) -> None:
+    for number in range(1, 6):
+        assert f"{number}. " in demo.stderr
+    assert (out / "data" / "report.md").exists()
+    model = BertForPreTraining.from_pretrained(out / "run")
+    tokenizer = WordPieceTokenizer.load(out / "run")
+    assert model.config.vocab_size == len(tokenizer)
+    chinese = tokenizer.encode("我喜欢学习人工智能。")
+    assert tokenizer.unk_token_id not in chinese.input_ids
     last = demo.stderr.splitlines()[-1]
-    assert last == f'Next: bert tokenizer encode {out} "your own text"'
-    encoded = bert("tokenizer", "encode", out, "your own text", "--json")
-    assert len(json.loads(encoded.stdout)["input_ids"]) >= 5
-    filled = bert("fill-mask", out, "a [MASK] of tokens", "--json")
+    assert last.startswith(f"Next: bert fill-mask {out / 'run'}")
+    filled = bert("fill-mask", out / "run", "the cat [MASK] .", "--json")
     assert len(json.loads(filled.stdout)["masks"]) == 1
-    embedded = bert("embed", out, "a list", "--json")
-    assert json.loads(embedded.stdout)["width"] == 128
+    again = bert("demo", "--out", out, "--minutes", 0.01)
+    assert again.returncode == 0
+
+
+@pytest.mark.slow
+def test_the_model_of_the_demo_answers_right(
+    bert: Bert, tmp_path: Path
+) -> None:
+    out = tmp_path / "demo"
+    assert bert("demo", "--out", out).returncode == 0
+    expected = {
+        "the man eats the [MASK] .": {"apple", "bread", "fish", "meat"},
+        "the man reads the [MASK] .": {"book", "paper"},
+        "the man [MASK] the book .": {"reads", "watches", "eats", "drinks"},
+    }
+    for question, right in expected.items():
+        filled = bert("fill-mask", out / "run", question, "--json")
+        (mask,) = json.loads(filled.stdout)["masks"]
+        assert mask["candidates"][0]["token"] in right, question
+
+
+def test_a_folder_that_is_no_demo_is_kept(bert: Bert, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    refused = bert("demo", "--out", tmp_path)
+    assert refused.returncode == 2
+    assert "not an earlier demo" in refused.stderr
+    assert (tmp_path / "mine.txt").read_text() == "mine"
 
 
 def test_a_file_as_out_is_refused_and_kept(bert: Bert, tmp_path: Path) -> None:

@@ -60,6 +60,14 @@ def test_json_holds_one_vector_a_text(
     assert len({tuple(vector) for vector in vectors}) == len(TEXTS)
 
 
+def test_poolings_differ(bert: Bert, model_dir: Path) -> None:
+    cls, mean = (
+        embed(bert, model_dir, "the lamp", "--pooling", pooling)["embeddings"]
+        for pooling in ("cls", "mean")
+    )
+    assert np.abs(np.subtract(cls, mean)).max() > 0.01
+
+
 def test_vectors_come_in_the_order_of_the_texts(
     bert: Bert, model_dir: Path
 ) -> None:
@@ -90,10 +98,11 @@ def test_out_holds_the_same_vectors_as_float32(
 def test_out_without_json_keeps_stdout_clean(
     bert: Bert, model_dir: Path, tmp_path: Path
 ) -> None:
-    result = bert("embed", model_dir, "a", "--out", tmp_path / "v.npy")
+    out = tmp_path / "[red]v.npy"
+    result = bert("embed", model_dir, "a", "--out", out)
     assert result.returncode == 0
     assert result.stdout == ""
-    assert "1 vectors of 16 numbers" in result.stderr
+    assert result.stderr == f"Wrote 1 vectors of 16 numbers to {out}.\n"
 
 
 def test_the_plain_form_shows_a_line_a_text(
@@ -145,12 +154,15 @@ def test_a_file_or_stdin_has_one_text_a_line(
 ) -> None:
     path = tmp_path / "texts.txt"
     path.write_bytes(data)
-    expected = embed(bert, model_dir, "the lamp", "灯亮了", "", "last")
+    texts = ["the lamp", "灯亮了", "", "last"]
+    expected = embed(bert, model_dir, *texts)
     if is_stdin:
         result = embed(bert, model_dir, "--input", "-", stdin=data)
     else:
         result = embed(bert, model_dir, "--input", path)
     assert result == expected
+    plain = bert("embed", model_dir, "--input", path).stdout.split("\n")
+    assert [line.split("]  ")[-1] for line in plain[:-1]] == texts
 
 
 def test_a_special_token_in_a_text_is_text(bert: Bert, model_dir: Path) -> None:

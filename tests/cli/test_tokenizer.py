@@ -223,6 +223,16 @@ def test_a_vocabulary_may_have_other_line_ends_and_odd_tokens(
     assert bert("tokenizer", "decode", tokenizer_dir, 13).returncode == 0
 
 
+def test_a_vocabulary_is_read_by_its_own_settings(
+    bert: Bert, tmp_path: Path
+) -> None:
+    directory = tmp_path / "tokenizer"
+    write_vocabulary(directory, VOCABULARY, do_lower_case=False)
+    assert encode(bert, directory, "The lamp")["input_ids"] == [2, 1, 6, 3]
+    write_vocabulary(directory, VOCABULARY)
+    assert encode(bert, directory, "The lamp")["input_ids"] == [2, 5, 6, 3]
+
+
 @pytest.mark.parametrize("data", [b"", b"[PAD]\n[UNK]\xff\n"])
 def test_a_damaged_vocabulary_is_refused_by_name(
     bert: Bert, tokenizer_dir: Path, data: bytes

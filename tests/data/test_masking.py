@@ -23,7 +23,8 @@ def make_batch(
     rows: "np.ndarray[tuple[int], np.dtype[np.int64]]",
     sizes: StaticSizes | None = None,
 ) -> Batch:
-    pairs = plan_pairs(shards, 128, seed=0, epoch=0).take(rows)
+    planned = plan_pairs(shards.sentence_ends, shards.documents(), 128, 0, 0)
+    pairs = planned.take(rows)
     return assemble(shards.tokens, pairs, rows, SPECIAL, 128, sizes)
 
 

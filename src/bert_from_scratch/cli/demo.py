@@ -1,76 +1,165 @@
-"""`bert demo`: a first look, on text that needs no download."""
+"""`bert demo`: the whole road in about two minutes, without a download."""
 
-import math
+import random
+import shutil
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from bert_from_scratch.cli.console import report_stages, say, stderr
+from bert_from_scratch import atomic
+from bert_from_scratch.cli.console import progress_bar, report_stages, say
+from bert_from_scratch.errors import BertError
 
 EXAMPLE = "Example: bert demo --out bert-demo"
-SENTENCES = ("The parser returns a list of tokens.", "我喜欢学习人工智能。")
+QUESTIONS = (
+    "the man eats the [MASK]",
+    "the man reads the [MASK]",
+    "the man [MASK] the book",
+)
+VOCAB_SIZE = 3000
+COPIES = 40
 
 
 def demo(
     out: Annotated[Path, typer.Option(help="Directory to write.")] = Path(
         "bert-demo"
     ),
+    minutes: Annotated[
+        float, typer.Option(help="Time for the pre-training.")
+    ] = 1.5,
 ) -> None:
-    """Train a tokenizer on Python's own manual; look at a tiny BERT."""
+    """Go the whole road: text, vocabulary, shards, pre-training, guesses."""
+    _make_room(out)
+    corpus_dir, tokenizer_dir = out / "corpus", out / "tokenizer"
+    _write_corpus(corpus_dir)
+    _learn_vocabulary(corpus_dir, tokenizer_dir)
+    _prepare(corpus_dir, tokenizer_dir, out / "data")
+    _pretrain(out / "data", out / "run", minutes)
+    _fill_masks(out / "run")
+    say(f'Next: bert fill-mask {out / "run"} "the cat [MASK] the milk"')
+
+
+def _make_room(out: Path) -> None:
+    """Removes an earlier demo, and nothing else."""
+    atomic.check_directory(out)
+    marker = out / ".bert-demo"
+    if out.exists() and any(out.iterdir()) and not marker.exists():
+        raise BertError(
+            f"{out} exists and is not an earlier demo.",
+            hint="choose another --out",
+        )
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    marker.touch()
+
+
+def _write_corpus(corpus_dir: Path) -> None:
     from bert_from_scratch.corpus.builtin import (
         builtin_chinese_documents,
         builtin_documents,
+        simple_sentences,
     )
+
+    corpus_dir.mkdir()
+    sentences = simple_sentences()
+    shuffler = random.Random(0)  # noqa: S311
+    for number in range(COPIES):
+        # 每份打乱次序、各成一篇：句子要反复见到，邻居却不该背下来
+        shuffler.shuffle(sentences)
+        lines = "".join(f"{line} .\n" for line in sentences)
+        path = corpus_dir / f"simple-{number:02d}.txt"
+        path.write_text(lines, encoding="utf-8")
+    documents = builtin_documents() + builtin_chinese_documents()
+    for number, text in enumerate(documents):
+        path = corpus_dir / f"prose-{number:02d}.txt"
+        path.write_text(text + "\n", encoding="utf-8")
+    say(
+        f"1. Wrote {COPIES} files of {len(sentences)} simple sentences and "
+        f"{len(documents)} files of prose to {corpus_dir}."
+    )
+
+
+def _learn_vocabulary(corpus_dir: Path, tokenizer_dir: Path) -> None:
     from bert_from_scratch.tokenizer import WordPieceTokenizer
 
-    documents = builtin_documents() + builtin_chinese_documents()
-    say(f"1. Learning a vocabulary from {len(documents)} built-in documents.")
-    lines = [line for text in documents for line in text.split("\n")]
     with report_stages() as report:
-        tokenizer = WordPieceTokenizer.train(lines, 4000, progress=report)
-    tokenizer.save(out)
-    say(f"   {len(tokenizer):,} WordPieces, written to {out}.")
-    say("2. Text to WordPieces to ids, and back.")
-    for sentence in SENTENCES:
-        encoding = tokenizer.encode(sentence)
-        say(f"   {sentence}")
-        say(f"   {' '.join(encoding.tokens)}")
-        say(f"   {' '.join(map(str, encoding.input_ids))}")
-        say(f"   {tokenizer.decode(encoding.input_ids)}")
-    say("3. The shapes on the way through an untrained BERT-tiny.")
-    _show_shapes(tokenizer.encode(SENTENCES[0]).input_ids, len(tokenizer), out)
-    say(f'Next: bert tokenizer encode {out} "your own text"')
+        tokenizer = WordPieceTokenizer.train(
+            [corpus_dir], VOCAB_SIZE, progress=report
+        )
+    tokenizer.save(tokenizer_dir)
+    sample = "我喜欢 tokenization."
+    tokens = tokenizer.encode(sample, add_special_tokens=False).tokens
+    say(f"2. Learned {len(tokenizer):,} WordPieces: {sample} -> {tokens}")
 
 
-def _show_shapes(input_ids: list[int], vocab_size: int, out: Path) -> None:
-    import torch
+def _prepare(corpus_dir: Path, tokenizer_dir: Path, data_dir: Path) -> None:
+    from bert_from_scratch.corpus.files import find_files
+    from bert_from_scratch.data.prepare import prepare
+    from bert_from_scratch.data.report import make_report, write_report
+    from bert_from_scratch.data.shards import TokenShards
 
-    from bert_from_scratch.config import BertConfig
-    from bert_from_scratch.objectives.pretraining import BertForPreTraining
-
-    torch.manual_seed(0)
-    config = BertConfig.preset("tiny", vocab_size=vocab_size)
-    model = BertForPreTraining(config).eval()
-    ids = torch.tensor([input_ids])
-    everywhere = torch.arange(ids.numel())
-    with torch.inference_mode():
-        embedded, layout = model.bert.embed(ids)
-        states = model.bert.encoder.hidden_states(embedded, layout)
-        pooled = model.bert(ids).pooled
-        logits = model.mlm_logits(states[-1], everywhere)
-    table = Table("tensor", "shape", "what it is")
-    table.add_row("input_ids", str(list(ids.shape)), "WordPiece ids")
-    table.add_row("embedding", str(list(embedded.shape)), "three summed")
-    for number, state in enumerate(states[1:], start=1):
-        table.add_row(f"block {number}", str(list(state.shape)), "hidden state")
-    table.add_row("pooled", str(list(pooled.shape)), "sentence vector")
-    table.add_row("MLM logits", str(list(logits.shape)), "a score a WordPiece")
-    stderr.print(table)
-    model.save_pretrained(out)
-    num_parameters = sum(p.numel() for p in model.parameters())
+    with report_stages() as progress:
+        counts = prepare(
+            find_files([corpus_dir]),
+            tokenizer_dir,
+            data_dir,
+            progress=progress,
+        )
+    found = make_report(TokenShards.open(data_dir), counts)
+    write_report(found, data_dir)
     say(
-        f"   {num_parameters:,} parameters; before training every guess "
-        f"costs about ln {vocab_size} = {math.log(vocab_size):.2f} nats."
+        f"3. Prepared {found.num_documents} documents, "
+        f"{found.num_sentences:,} sentences, {found.num_tokens:,} tokens; "
+        f"see {data_dir / 'report.md'}."
     )
+
+
+def _pretrain(data_dir: Path, run_dir: Path, minutes: float) -> None:
+    from bert_from_scratch.config import BertConfig
+    from bert_from_scratch.data.shards import TokenShards
+    from bert_from_scratch.train import pretrain
+    from bert_from_scratch.train.settings import TrainingSettings
+
+    meta = TokenShards.open(data_dir).meta
+    plan = pretrain.PretrainingPlan(
+        data_dir=str(data_dir.resolve()),
+        data_sha256=meta.files["tokens.bin"]["sha256"],
+        model=BertConfig.preset("tiny", vocab_size=meta.vocab_size),
+        training=TrainingSettings(minutes=minutes, learning_rate=2e-3),
+        batch_tokens=2048,
+        max_length=64,
+        held_out_share=0.05,
+        device="cpu",
+    )
+    losses: list[float] = []
+    with progress_bar() as bar:
+        task = bar.add_task("4. pre-training", total=1000)
+
+        def report(progress: pretrain.Progress) -> None:
+            losses.append(progress.result.loss)
+            bar.update(
+                task,
+                completed=int(1000 * progress.progress),
+                description=f"4. pre-training: step {progress.result.step:,}, "
+                f"loss {progress.result.loss:.2f}",
+            )
+
+        model_dir = pretrain.start(plan, run_dir, report)
+    say(
+        f"4. Pre-trained BERT-tiny for {len(losses):,} steps: loss "
+        f"{losses[0]:.2f} -> {losses[-1]:.2f}; the model is in {model_dir}."
+    )
+
+
+def _fill_masks(run_dir: Path) -> None:
+    from bert_from_scratch.predict.fill_mask import MaskFiller
+
+    say("5. What would it write?")
+    filler = MaskFiller.load(run_dir, "cpu")
+    for question in QUESTIONS:
+        (mask,) = filler.fill(f"{question} .", top=5)
+        guesses = ", ".join(
+            f"{c.token} {c.probability:.0%}" for c in mask.candidates
+        )
+        say(f"   {question}: {guesses}")

@@ -39,7 +39,8 @@ def embed(
     pooling: Annotated[
         Pooling,
         typer.Option(
-            help="[CLS] vector, mean of tokens, or mean of the last 4 layers."
+            help="[CLS] vector, mean of all tokens, or that mean of the "
+            "last four layers side by side."
         ),
     ] = "mean",
     normalize: Annotated[

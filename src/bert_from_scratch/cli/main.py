@@ -1,7 +1,6 @@
 """`bert`: the entry point, and how errors reach a person."""
 
 import logging
-import os
 import sys
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import bert_from_scratch
 from bert_from_scratch.cli import (
     demo,
     embed,
+    evaluate,
     fill_mask,
     prepare,
     pretrain,
@@ -32,6 +32,7 @@ app.add_typer(tokenizer.app, name="tokenizer")
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 app.command("prepare", epilog=prepare.EXAMPLE)(prepare.prepare)
 app.command("pretrain", epilog=pretrain.EXAMPLE)(pretrain.pretrain)
+app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command("fill-mask", epilog=fill_mask.EXAMPLE)(fill_mask.fill_mask)
 app.command("embed", epilog=embed.EXAMPLE)(embed.embed)
 
@@ -64,10 +65,6 @@ def main() -> None:
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:
-        # 下游（如 head）先关了管道：安静退出，不打印追踪信息
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
     except OSError as error:
         # 磁盘满、没有权限：是环境的问题，不是程序的错误
         print_error(BertError(f"{error.strerror}: {error.filename}."))

@@ -57,11 +57,20 @@ def pretrain(
         int, typer.Option(help="Micro-batches a step and process.")
     ] = 1,
     mask_rate: Annotated[float, typer.Option(help="Share hidden.")] = 0.15,
+    whole_word: Annotated[
+        bool, typer.Option("--whole-word", help="Hide whole words.")
+    ] = False,
+    held_out: Annotated[
+        float, typer.Option(help="Share of documents to evaluate on.")
+    ] = 0.01,
     no_nsp: Annotated[
         bool, typer.Option("--no-nsp", help="No sentence pairs.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Decides all that is random.")] = 0,
     log_every: Annotated[int, typer.Option(help="Steps a metrics line.")] = 10,
+    eval_every: Annotated[
+        int, typer.Option(help="Steps an evaluation; 0: only at the end.")
+    ] = 500,
     checkpoint_every: Annotated[
         int, typer.Option(help="Steps a checkpoint; 0: only at the end.")
     ] = 1000,
@@ -88,7 +97,7 @@ def pretrain(
     plan = PretrainingPlan(
         data_dir=str(data.resolve()),
         data_sha256=meta.files["tokens.bin"]["sha256"],
-        model=_choose_model(preset, config, init, meta.vocab_size),
+        model=_choose_model(preset, config, init, meta.vocab_size, is_gpu),
         training=TrainingSettings(
             steps=steps,
             epochs=epochs,
@@ -100,6 +109,7 @@ def pretrain(
             compiles=is_gpu,
             seed=seed,
             log_every=log_every,
+            evaluate_every=eval_every,
             checkpoint_every=checkpoint_every,
         ),
         init_dir=None if init is None else str(init.resolve()),
@@ -107,6 +117,8 @@ def pretrain(
         max_length=max_length,
         with_pairs=not no_nsp,
         mask_rate=mask_rate,
+        whole_word=whole_word,
+        held_out_share=held_out,
         device=device,
     )
     _run(plan, out, as_json)
@@ -117,6 +129,7 @@ def _choose_model(
     config_path: Path | None,
     init: Path | None,
     vocab_size: int,
+    is_gpu: bool,
 ) -> BertConfig:
     from bert_from_scratch.model.directory import find
 
@@ -127,7 +140,13 @@ def _choose_model(
         return BertConfig.load(find(init) / "config.json")
     if config_path is not None:
         return BertConfig.load(config_path)
-    return BertConfig.preset(preset or "base", vocab_size=vocab_size)
+    # GPU 的变长注意力内核没有 dropout；为快而设为 0，并写进 config.json
+    attention_dropout = 0.0 if is_gpu else 0.1
+    return BertConfig.preset(
+        preset or "base",
+        vocab_size=vocab_size,
+        attention_probs_dropout_prob=attention_dropout,
+    )
 
 
 def _run(

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bert_from_scratch.data.batch import IGNORE_INDEX, Batch
 from bert_from_scratch.data.pairs import IntArray, Sequences
+from bert_from_scratch.data.word_starts import WordStarts
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ def assemble(
     special: SpecialIds,
     max_length: int,
     sizes: StaticSizes | None = None,
+    words: WordStarts | None = None,
 ) -> Batch:
     """Copies token ranges into one packed batch.
 
@@ -52,6 +54,7 @@ def assemble(
         special: Ids of the special tokens.
         max_length: Longest sequence, for the attention kernel.
         sizes: Fill up to these sizes; None: as many as there are.
+        words: Where words start; None: not needed.
     """
     lengths = sequences.lengths
     starts = np.cumsum(lengths) - lengths
@@ -68,7 +71,15 @@ def assemble(
     types = np.repeat(np.tile(np.array([0, 1], np.int32), len(lengths)), edges)
     places = np.arange(num_tokens) - np.repeat(starts, lengths)
     labels = sequences.nsp_labels
-    parts = _Parts(ids, types, places.astype(np.int32), lengths, keys, labels)
+    marks = None
+    if words is not None:
+        # 特殊符号各自成词，不与相邻的词连成一体
+        marks = np.ones(num_tokens, dtype=np.bool_)
+        _copy(words, sequences.a_start, sequences.a_length, marks, starts + 1)
+        _copy(words, sequences.b_start, sequences.b_length, marks, b_places)
+    parts = _Parts(
+        ids, types, places.astype(np.int32), lengths, keys, labels, marks
+    )
     if sizes is not None:
         parts = parts.fill_up(sizes, special.pad, max_length)
     return parts.to_batch(max_length)
@@ -84,6 +95,7 @@ class _Parts:
     lengths: IntArray
     keys: IntArray
     labels: IntArray | None
+    marks: NDArray[np.bool_] | None
 
     def fill_up(
         self, sizes: StaticSizes, pad: int, max_length: int
@@ -106,6 +118,9 @@ class _Parts:
             None
             if self.labels is None
             else np.concatenate([self.labels, np.full(count, IGNORE_INDEX)]),
+            None
+            if self.marks is None
+            else np.concatenate([self.marks, np.ones(room, np.bool_)]),
         )
 
     def to_batch(self, max_length: int) -> Batch:
@@ -121,14 +136,17 @@ class _Parts:
             if self.labels is None
             else torch.from_numpy(self.labels),
             sequence_keys=torch.from_numpy(self.keys),
+            word_starts=None
+            if self.marks is None
+            else torch.from_numpy(self.marks),
         )
 
 
 def _copy(
-    tokens: NDArray[Any],
+    source: NDArray[Any] | WordStarts,
     sources: IntArray,
     lengths: IntArray,
-    ids: NDArray[np.int32],
+    target: NDArray[Any],
     targets: IntArray,
 ) -> None:
     """Copies many ranges at once, without a Python loop."""
@@ -136,4 +154,4 @@ def _copy(
         np.cumsum(lengths) - lengths, lengths
     )
     from_places = np.repeat(sources, lengths) + within
-    ids[np.repeat(targets, lengths) + within] = tokens[from_places]
+    target[np.repeat(targets, lengths) + within] = source[from_places]

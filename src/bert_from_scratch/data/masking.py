@@ -9,11 +9,14 @@ Letters: B sequences, T tokens of a packed batch, P prediction slots.
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
+from typing import Self
 
 import torch
 from torch import Tensor
 
 from bert_from_scratch.data.batch import IGNORE_INDEX, Batch
+from bert_from_scratch.tokenizer import WordPieceTokenizer
+from bert_from_scratch.tokenizer.vocabulary import SPECIAL_TOKENS
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,16 @@ class MaskingRule:
     mask_rate: float = 0.15
     mask_share: float = 0.8
     random_share: float = 0.1
+
+    @classmethod
+    def of(cls, tokenizer: WordPieceTokenizer, mask_rate: float = 0.15) -> Self:
+        """Returns the rule for a vocabulary."""
+        return cls(
+            tokenizer.mask_token_id,
+            tuple(tokenizer.token_to_id(token) for token in SPECIAL_TOKENS),
+            len(tokenizer),
+            mask_rate,
+        )
 
 
 def mask_tokens(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bert_from_scratch.data.counter_random import below, permutation, uniform
-from bert_from_scratch.data.shards import TokenShards
+from bert_from_scratch.data.shards import Documents
 from bert_from_scratch.errors import BertError
 
 IntArray = NDArray[np.int64]
@@ -62,24 +62,29 @@ class Sequences:
 
 
 def plan_pairs(
-    shards: TokenShards, max_length: int, seed: int, epoch: int
+    sentence_ends: IntArray,
+    documents: Documents,
+    max_length: int,
+    seed: int,
+    epoch: int,
 ) -> Sequences:
     """Plans the sentence pairs of one epoch, in training order.
 
     Args:
-        shards: The corpus; at least two documents.
+        sentence_ends: Offsets of all sentences of the corpus.
+        documents: Those to use; at least two.
         max_length: Longest input, [CLS] and both [SEP] included.
         seed: Decides everything random, together with `epoch`.
         epoch: Every epoch has other pairs.
     """
-    if shards.meta.num_documents < MIN_DOCUMENTS:
+    if len(documents) < MIN_DOCUMENTS:
         raise BertError(
             "Next sentence prediction needs at least two documents; there "
-            f"is {shards.meta.num_documents}.",
+            f"is {len(documents)}.",
             hint="use --no-nsp, or put blank lines between documents",
         )
-    recipe = _Recipe(shards, max_length - 3, seed, epoch)
-    document, first, last = _split_documents(shards.document_ends)
+    recipe = _Recipe(sentence_ends, documents, max_length - 3, seed, epoch)
+    document, first, last = _split_documents(documents)
     turns: list[Sequences] = []
     # 所有文档并排推进：每一轮为每篇未用完的文档各造一对，循环次数只取决于
     # 最长的文档，而不是文档总数
@@ -94,22 +99,26 @@ def plan_pairs(
 
 
 def plan_texts(
-    shards: TokenShards, max_length: int, seed: int, epoch: int
+    sentence_ends: IntArray,
+    documents: Documents,
+    max_length: int,
+    seed: int,
+    epoch: int,
 ) -> Sequences:
-    """Plans contiguous texts without pairs, each from one document.
+    """Plans contiguous texts without pairs; arguments as in `plan_pairs`.
 
     A document that fits is one text; a longer one is cut into texts of full
     length, at places that differ from epoch to epoch.
     """
     budget = max_length - 2
-    starts = shards.sentence_ends[shards.document_ends[:-1]]
-    sizes = np.diff(shards.sentence_ends[shards.document_ends])
-    documents = np.arange(len(sizes))
+    starts = sentence_ends[documents.first]
+    sizes = sentence_ends[documents.last] - starts
+    numbers = np.arange(len(sizes))
     # 第一刀落在随机处，之后整段整段地切：每个 epoch 的切口都不同
-    head = 1 + below(np.full_like(sizes, budget), seed, epoch, _CUT, documents)
+    head = 1 + below(np.full_like(sizes, budget), seed, epoch, _CUT, numbers)
     head = np.where(sizes <= budget, sizes, np.minimum(head, sizes))
     counts = 1 + -(-(sizes - head) // budget)
-    owner = np.repeat(documents, counts)
+    owner = np.repeat(numbers, counts)
     number = np.arange(counts.sum()) - np.repeat(
         np.cumsum(counts) - counts, counts
     )
@@ -132,7 +141,8 @@ _ORDER, _SHORT, _TARGET, _CUT, _LABEL, _OTHER, _SENTENCE, _SIDE_A, _SIDE_B = (
 class _Recipe:
     """One epoch's way from sentences to pairs."""
 
-    shards: TokenShards
+    sentence_ends: IntArray
+    documents: Documents
     budget: int
     seed: int
     epoch: int
@@ -145,7 +155,7 @@ class _Recipe:
         Returns:
             The pairs, and the first sentence that each left unused.
         """
-        ends = self.shards.sentence_ends
+        ends = self.sentence_ends
         target = self._draw_targets(first)
         end = np.searchsorted(ends, ends[first] + target)
         # 至少两句才成对；末尾若只剩一句，也并进来，不让它落单
@@ -185,17 +195,19 @@ class _Recipe:
         self, document: IntArray, first: IntArray, wanted: IntArray
     ) -> tuple[IntArray, IntArray]:
         """Draws sentences of about `wanted` tokens from other documents."""
-        ends, documents = self.shards.sentence_ends, self.shards.document_ends
-        count = len(documents) - 1
+        ends, documents = self.sentence_ends, self.documents
+        count = len(documents)
         # 步长取 1 到 D-1 之间，绕一圈也回不到自己：随机段永不来自同一篇
         step = 1 + below(
             np.full_like(document, count - 1), *self._key(_OTHER, first)
         )
         other = (document + step) % count
-        sizes = documents[other + 1] - documents[other]
-        b_first = documents[other] + below(sizes, *self._key(_SENTENCE, first))
+        other_first, other_last = documents.first[other], documents.last[other]
+        b_first = other_first + below(
+            other_last - other_first, *self._key(_SENTENCE, first)
+        )
         b_last = np.searchsorted(ends, ends[b_first] + wanted)
-        return b_first, np.clip(b_last, b_first + 1, documents[other + 1])
+        return b_first, np.clip(b_last, b_first + 1, other_last)
 
     def _truncate(self, first: IntArray, pairs: Sequences) -> Sequences:
         """Cuts the longer segment first, from random sides, to the budget."""
@@ -218,21 +230,21 @@ class _Recipe:
 
 
 def _split_documents(
-    document_ends: IntArray,
+    documents: Documents,
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Cuts long documents into blocks; returns document, first, last.
 
     Blocks keep the number of turns small; those of one sentence are left out,
     since no pair can be made of them.
     """
-    sizes = np.diff(document_ends)
+    sizes = documents.last - documents.first
     counts = np.maximum(-(-sizes // SENTENCES_A_BLOCK), 1)
     document = np.repeat(np.arange(len(sizes)), counts)
     number = np.arange(counts.sum()) - np.repeat(
         np.cumsum(counts) - counts, counts
     )
-    first = document_ends[document] + number * SENTENCES_A_BLOCK
-    last = np.minimum(first + SENTENCES_A_BLOCK, document_ends[document + 1])
+    first = documents.first[document] + number * SENTENCES_A_BLOCK
+    last = np.minimum(first + SENTENCES_A_BLOCK, documents.last[document])
     usable = last - first >= 2
     return document[usable], first[usable], last[usable]
 

@@ -17,8 +17,9 @@ from bert_from_scratch.data.pairs import (
     plan_pairs,
     plan_texts,
 )
-from bert_from_scratch.data.shards import TokenShards
+from bert_from_scratch.data.shards import Documents, TokenShards
 from bert_from_scratch.data.steps import Position, StepData
+from bert_from_scratch.data.word_starts import find_word_starts
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.tokenizer import WordPieceTokenizer
 
@@ -123,10 +124,26 @@ class PretrainingData:
         rule: MaskingRule,
         seed: int,
         *,
+        documents: Documents | None = None,
         with_pairs: bool = True,
+        whole_word: bool = False,
         is_static: bool = False,
     ) -> None:
+        """Prepares the data; nothing is planned yet.
+
+        Args:
+            shards: The corpus.
+            tokenizer: That made its ids.
+            shape: How much goes into a step.
+            rule: What to hide.
+            seed: Decides order, pairs and masks.
+            documents: Those to use; None: all.
+            with_pairs: Whether to make sentence pairs.
+            whole_word: Whether to hide whole words.
+            is_static: Whether all batches must have one shape.
+        """
         self.shards = shards
+        self.documents = shards.documents() if documents is None else documents
         self.shape = shape
         self.rule = rule
         self.seed = seed
@@ -137,13 +154,20 @@ class PretrainingData:
             tokenizer.sep_token_id,
         )
         self._is_static = is_static
+        self._words = (
+            find_word_starts(shards, tokenizer) if whole_word else None
+        )
         self.sizes: StaticSizes | None = None
         # 只留最近两个 epoch 的计划：换 epoch 时预取可能同时用到
         self.plan = lru_cache(maxsize=2)(self._plan)
 
     def _plan(self, epoch: int) -> EpochPlan:
         sequences = self._plan_sequences(
-            self.shards, self.shape.max_length, self.seed, epoch
+            self.shards.sentence_ends,
+            self.documents,
+            self.shape.max_length,
+            self.seed,
+            epoch,
         )
         rows = pack_rows(sequences.lengths, self.shape.row_tokens)
         if self._is_static:
@@ -166,6 +190,15 @@ class PretrainingData:
     def num_steps(self, epoch: int) -> int:
         """Returns how many steps an epoch has; the last may be smaller."""
         return -(-len(self.plan(epoch).rows) // self.shape.num_rows)
+
+    def sample(self, num_tokens: int) -> Iterator[Batch]:
+        """Yields masked batches for evaluation, always the same ones."""
+        plan = self.plan(0)
+        num_rows = max(num_tokens // self.shape.row_tokens, 1)
+        size = self.shape.rows_a_micro_batch
+        for first in range(0, min(num_rows, len(plan.rows)), size):
+            rows = range(first, min(first + size, len(plan.rows)))
+            yield self.finish(self.batch(plan, list(rows)), step=0)
 
     def steps(self, position: Position) -> Iterator[StepData]:
         """Yields steps from a place on, without end."""
@@ -209,6 +242,7 @@ class PretrainingData:
             self._special,
             self.shape.max_length,
             sizes,
+            self._words,
         )
 
     def finish(self, batch: Batch, step: int) -> Batch:

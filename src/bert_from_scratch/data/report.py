@@ -96,7 +96,9 @@ def _random_pair_rate(shards: TokenShards) -> float | None:
     """Plans an epoch of pairs and counts; None where none can be made."""
     if np.diff(shards.document_ends).max() < 2 or shards.meta.num_documents < 2:
         return None
-    labels = plan_pairs(shards, 128, seed=0, epoch=0).nsp_labels
+    labels = plan_pairs(
+        shards.sentence_ends, shards.documents(), 128, seed=0, epoch=0
+    ).nsp_labels
     assert labels is not None
     return float(labels.mean())
 

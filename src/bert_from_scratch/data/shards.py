@@ -12,13 +12,14 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bert_from_scratch import atomic
 from bert_from_scratch.config import read_json
+from bert_from_scratch.data.counter_random import uniform
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.tokenizer import WordPieceTokenizer
 
@@ -59,6 +60,34 @@ class ShardsMeta:
     def save(self, path: Path) -> None:
         """Writes `meta.json`; it comes last, and makes the data valid."""
         atomic.write_text(path, json.dumps(asdict(self), indent=2) + "\n")
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Some documents of a corpus, as ranges of sentences.
+
+    Attributes:
+        first: Number of each document's first sentence, int64.
+        last: Number after its last sentence, int64.
+    """
+
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def split(self, share: float, seed: int) -> tuple[Self, Self]:
+        """Divides documents at random; returns the rest, and the share."""
+        # 抽签只看文档编号：无论何时、几个进程，留出的都是同一批
+        is_taken = uniform(seed, _SPLIT, np.arange(len(self))) < share
+        return (
+            type(self)(self.first[~is_taken], self.last[~is_taken]),
+            type(self)(self.first[is_taken], self.last[is_taken]),
+        )
+
+
+_SPLIT = 0x5917
 
 
 @dataclass(frozen=True)
@@ -105,6 +134,10 @@ class TokenShards:
             if WORDS in meta.files
             else None,
         )
+
+    def documents(self) -> "Documents":
+        """Returns all documents."""
+        return Documents(self.document_ends[:-1], self.document_ends[1:])
 
     @property
     def tokenizer_dir(self) -> Path:

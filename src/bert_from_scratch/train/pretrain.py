@@ -4,12 +4,13 @@ The one file of this room that knows BERT.
 """
 
 import logging
+import math
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,11 @@ import torch
 from bert_from_scratch.config import BertConfig
 from bert_from_scratch.data.masking import MaskingRule
 from bert_from_scratch.data.pretraining import BatchShape, PretrainingData
-from bert_from_scratch.data.shards import TokenShards
+from bert_from_scratch.data.shards import Documents, TokenShards
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.model.device import choose_device
 from bert_from_scratch.objectives.pretraining import BertForPreTraining
 from bert_from_scratch.tokenizer import WordPieceTokenizer
-from bert_from_scratch.tokenizer.vocabulary import SPECIAL_TOKENS
 from bert_from_scratch.train.checkpoint import (
     load_checkpoint,
     newest_checkpoint,
@@ -56,6 +56,8 @@ class PretrainingPlan:
         max_length: Longest sequence.
         with_pairs: Whether there is next sentence prediction.
         mask_rate: Share of tokens that are hidden.
+        whole_word: Whether whole words are hidden.
+        held_out_share: Share of documents that are only evaluated on.
         device: Where to train.
     """
 
@@ -68,6 +70,8 @@ class PretrainingPlan:
     max_length: int = 128
     with_pairs: bool = True
     mask_rate: float = 0.15
+    whole_word: bool = False
+    held_out_share: float = 0.0
     device: str = "auto"
 
     def to_dict(self) -> dict[str, Any]:
@@ -115,36 +119,47 @@ def start(
     Returns:
         The directory of the final model.
     """
-    run = RunDirectory.create(out, plan.to_dict())
-    return _train(plan, run, report)
+    processes = join_processes(choose_device(plan.device))
+    run = RunDirectory(out)
+    if processes.is_first:
+        run.create(plan.to_dict())
+    processes.wait()
+    return _train(plan, run, processes, report)
 
 
 def resume(directory: Path, report: Callable[[Progress], None]) -> Path:
     """Goes on with a run from its newest checkpoint."""
-    run = RunDirectory.open(directory)
-    return _train(PretrainingPlan.from_dict(run.read_config()), run, report)
+    run = RunDirectory(directory)
+    plan = PretrainingPlan.from_dict(run.read_config())
+    processes = join_processes(choose_device(plan.device))
+    return _train(plan, run, processes, report)
 
 
 def _train(
-    plan: PretrainingPlan, run: RunDirectory, report: Callable[[Progress], None]
+    plan: PretrainingPlan,
+    run: RunDirectory,
+    processes: Processes,
+    report: Callable[[Progress], None],
 ) -> Path:
     device = choose_device(plan.device)
-    processes = join_processes(device)
-    data, tokenizer = _open_data(plan, processes, device)
+    data, held_out, tokenizer = _open_data(plan, processes, device)
     model = _build_model(plan)
-    with run, _catch_signals() as stop:
+    lock = run if processes.is_first else nullcontext()
+    with lock, _catch_signals() as stop:
         trainer = BertTrainer(
             model, data, plan.training, device=device, processes=processes
         )
         newest = newest_checkpoint(run.checkpoints_dir)
         if newest is not None:
             trainer.restore(load_checkpoint(newest, model, trainer.optimizer))
-        recorder = _Recorder(run, trainer, report, stop)
+        recorder = _Recorder(run, trainer, held_out, report, stop)
         try:
             is_done = trainer.fit(recorder.after_step)
         except NonFiniteLossError:
             recorder.save()
             raise
+        if is_done:
+            recorder.evaluate()
         recorder.save()
         if not is_done:
             raise Interrupted(
@@ -154,12 +169,14 @@ def _train(
         if processes.is_first:
             model.cpu().save_pretrained(run.model_dir)
             tokenizer.save(run.model_dir)
+        processes.wait()
     return run.model_dir
 
 
 def _open_data(
     plan: PretrainingPlan, processes: Processes, device: torch.device
-) -> tuple[PretrainingData, WordPieceTokenizer]:
+) -> tuple[PretrainingData, PretrainingData | None, WordPieceTokenizer]:
+    """Opens the shards; returns data to train and to evaluate on."""
     shards = TokenShards.open(plan.data_dir)
     if shards.meta.files["tokens.bin"]["sha256"] != plan.data_sha256:
         raise BertError(
@@ -167,9 +184,46 @@ def _open_data(
             hint="restore the data, or start a new run",
         )
     tokenizer = WordPieceTokenizer.load(shards.tokenizer_dir)
-    if len(tokenizer) > plan.model.vocab_size:
+    _check_fit(plan, len(tokenizer))
+    shape = BatchShape.plan(
+        plan.batch_tokens,
+        plan.max_length,
+        plan.training.num_accumulated,
+        processes.rank,
+        processes.count,
+    )
+    rule = MaskingRule.of(tokenizer, plan.mask_rate)
+
+    def make(documents: Documents) -> PretrainingData:
+        return PretrainingData(
+            shards,
+            tokenizer,
+            shape,
+            rule,
+            plan.training.seed,
+            documents=documents,
+            with_pairs=plan.with_pairs,
+            whole_word=plan.whole_word,
+            is_static=device.type == "cuda",
+        )
+
+    rest, held_out = shards.documents().split(
+        plan.held_out_share, plan.training.seed
+    )
+    # 留出的文档太少，评估就只是噪声，还会造不出句对
+    has_enough = len(held_out) >= MIN_HELD_OUT
+    if not has_enough:
+        rest = shards.documents()
+    return make(rest), make(held_out) if has_enough else None, tokenizer
+
+
+MIN_HELD_OUT = 5
+
+
+def _check_fit(plan: PretrainingPlan, vocab_size: int) -> None:
+    if vocab_size > plan.model.vocab_size:
         raise BertError(
-            f"The vocabulary has {len(tokenizer)} entries, but the model's "
+            f"The vocabulary has {vocab_size} entries, but the model's "
             f"embedding only {plan.model.vocab_size}.",
             hint="use the model's own tokenizer in bert prepare",
         )
@@ -178,29 +232,6 @@ def _open_data(
             f"--max-length {plan.max_length} is over the model's "
             f"max_position_embeddings={plan.model.max_position_embeddings}."
         )
-    shape = BatchShape.plan(
-        plan.batch_tokens,
-        plan.max_length,
-        plan.training.num_accumulated,
-        processes.rank,
-        processes.count,
-    )
-    rule = MaskingRule(
-        tokenizer.mask_token_id,
-        tuple(tokenizer.token_to_id(token) for token in SPECIAL_TOKENS),
-        len(tokenizer),
-        plan.mask_rate,
-    )
-    data = PretrainingData(
-        shards,
-        tokenizer,
-        shape,
-        rule,
-        plan.training.seed,
-        with_pairs=plan.with_pairs,
-        is_static=device.type == "cuda",
-    )
-    return data, tokenizer
 
 
 def _build_model(plan: PretrainingPlan) -> BertForPreTraining:
@@ -223,17 +254,21 @@ class _Recorder:
         self,
         run: RunDirectory,
         trainer: BertTrainer,
+        held_out: PretrainingData | None,
         report: Callable[[Progress], None],
         stop: threading.Event,
     ) -> None:
         self._run = run
         self._trainer = trainer
+        self._held_out = held_out
         self._report = report
         self._stop = stop
         self._logs = trainer.processes.is_first
         if self._logs:
             run.cut_back("metrics.jsonl", trainer.state.step)
             self._metrics = run.open_log("metrics.jsonl")
+            run.cut_back("evaluations.jsonl", trainer.state.step)
+            self._evaluations = run.open_log("evaluations.jsonl")
         self._time = time.monotonic()
         self._num_tokens = 0
 
@@ -251,10 +286,29 @@ class _Recorder:
         if self._logs:
             progress = self._trainer.budget.progress(state.step, state.position)
             self._report(Progress(result, progress, speed))
-        every = settings.checkpoint_every
-        if every and result.step % every == 0:
+        if _is_time(result.step, settings.evaluate_every):
+            self.evaluate()
+        if _is_time(result.step, settings.checkpoint_every):
             self.save()
         return self._stop.is_set()
+
+    def evaluate(self) -> None:
+        """Computes the held-out losses, and remembers the best."""
+        trainer = self._trainer
+        if self._held_out is None:
+            return
+        parts = trainer.evaluate(self._held_out.sample(EVALUATION_TOKENS))
+        loss = parts["mlm"].loss
+        best = trainer.state.best_loss
+        if best is None or loss < best:
+            trainer.state = replace(trainer.state, best_loss=loss)
+        if self._logs:
+            line: dict[str, Any] = {"step": trainer.state.step}
+            for name, part in parts.items():
+                line[f"{name}_loss"] = part.loss
+                line[f"{name}_accuracy"] = part.accuracy
+            line["perplexity"] = math.exp(min(loss, 700))
+            self._evaluations.write(line)
 
     def save(self) -> None:
         """Writes a checkpoint of where the trainer is."""
@@ -267,6 +321,13 @@ class _Recorder:
             keep = trainer.settings.keep_checkpoints
             remove_old_checkpoints(checkpoints_dir, keep, best=None)
         trainer.processes.wait()
+
+
+EVALUATION_TOKENS = 1 << 17
+
+
+def _is_time(step: int, every: int) -> bool:
+    return every > 0 and step % every == 0
 
 
 def _to_line(

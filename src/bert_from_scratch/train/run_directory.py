@@ -26,29 +26,17 @@ class RunDirectory:
         self.directory = directory
         self._stack = ExitStack()
 
-    @classmethod
-    def create(cls, directory: Path, config: dict[str, Any]) -> Self:
-        """Makes a new run; refuses a directory that exists."""
-        if directory.exists() and any(directory.iterdir()):
+    def create(self, config: dict[str, Any]) -> None:
+        """Makes a new run; refuses a directory that holds anything."""
+        atomic.check_directory(self.directory)
+        if self.directory.exists() and any(self.directory.iterdir()):
             raise BertError(
-                f"{directory} exists already.",
-                hint=f"go on with: bert pretrain --resume {directory}; or "
-                "choose another --out",
+                f"{self.directory} exists already.",
+                hint=f"go on with: bert pretrain --resume {self.directory}; "
+                "or choose another --out",
             )
-        atomic.check_directory(directory)
-        directory.mkdir(parents=True, exist_ok=True)
-        run = cls(directory)
         text = json.dumps(config, indent=2)
-        atomic.write_text(run.config_path, text + "\n")
-        return run
-
-    @classmethod
-    def open(cls, directory: Path) -> Self:
-        """Opens a run to go on with it."""
-        run = cls(directory)
-        if not run.config_path.is_file():
-            raise BertError(f"{directory} is no run: it has no config.json.")
-        return run
+        atomic.write_text(self.config_path, text + "\n")
 
     def __enter__(self) -> Self:
         lock = self._stack.enter_context(
@@ -84,6 +72,10 @@ class RunDirectory:
 
     def read_config(self) -> dict[str, Any]:
         """Reads what `create` wrote."""
+        if not self.config_path.is_file():
+            raise BertError(
+                f"{self.directory} is no run: it has no config.json."
+            )
         return read_json(self.config_path)
 
     def cut_back(self, name: str, step: int) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
@@ -12,11 +12,17 @@ from torch.nn.parallel import DistributedDataParallel
 
 from bert_from_scratch.data.batch import Batch
 from bert_from_scratch.data.counter_random import hash_places
+from bert_from_scratch.data.prefetch import prefetch
 from bert_from_scratch.data.steps import StepData, StepSource
 from bert_from_scratch.errors import BertError
-from bert_from_scratch.objectives.output import Part, StepOutput
+from bert_from_scratch.objectives.output import StepOutput
 from bert_from_scratch.train.budget import Budget
 from bert_from_scratch.train.checkpoint import TrainingState
+from bert_from_scratch.train.evaluation import (
+    PartResult,
+    Totals,
+    evaluate_batches,
+)
 from bert_from_scratch.train.optimizer import build_optimizer
 from bert_from_scratch.train.processes import Processes
 from bert_from_scratch.train.settings import TrainingSettings
@@ -30,14 +36,6 @@ class Trainable(Protocol):
 
     def count_labels(self, batch: Batch) -> dict[str, Tensor]:
         """Counts what each part of the loss is averaged over."""
-
-
-@dataclass(frozen=True)
-class PartResult:
-    """One part of the loss over a whole step or evaluation."""
-
-    loss: float
-    accuracy: float
 
 
 @dataclass(frozen=True)
@@ -126,10 +124,10 @@ class BertTrainer:
         Returns:
             Whether the budget was used up.
         """
-        stream = self.source.steps(self.state.position)
-        while not self.is_over:
-            if after_step(self.train_batch(next(stream))):
-                return self.is_over
+        with closing(prefetch(self.source.steps(self.state.position))) as steps:
+            while not self.is_over:
+                if after_step(self.train_batch(next(steps))):
+                    return self.is_over
         return True
 
     def train_epoch(self) -> list[StepResult]:
@@ -156,7 +154,7 @@ class BertTrainer:
             for batch in data.micro_batches
         ]
         counts = self._count(batches)
-        totals = {name: _Totals(self.device) for name in counts}
+        totals = {name: Totals(self.device) for name in counts}
         for number, batch in enumerate(batches):
             is_last = number + 1 == len(batches)
             with self._hold_back_sync(not is_last):
@@ -176,7 +174,7 @@ class BertTrainer:
         self,
         batch: Batch,
         counts: dict[str, Tensor],
-        totals: dict[str, "_Totals"],
+        totals: dict[str, Totals],
     ) -> None:
         with self._autocast():
             parts = self._runner(batch).parts
@@ -200,7 +198,7 @@ class BertTrainer:
         }
 
     def _describe(
-        self, data: StepData, totals: dict[str, "_Totals"]
+        self, data: StepData, totals: dict[str, Totals]
     ) -> StepResult:
         """Reads the numbers of a step; the loop's only wait for the device."""
         for total in totals.values():
@@ -237,17 +235,10 @@ class BertTrainer:
         )
         return replace(result, learning_rate=rate, gradient_norm=float(norm))
 
-    @torch.inference_mode()
     def evaluate(self, batches: Iterable[Batch]) -> dict[str, PartResult]:
         """Computes loss and accuracy of each part on labelled batches."""
-        self.model.eval()
-        totals: dict[str, _Totals] = {}
-        for batch in batches:
-            with self._autocast():
-                parts = self.model(batch.to(self.device)).parts
-            for name, part in parts.items():
-                totals.setdefault(name, _Totals(self.device)).add(part)
-        return {name: total.mean() for name, total in totals.items()}
+        with self._autocast():
+            return evaluate_batches(self.model, batches, self.device)
 
     def _seed(self, step: int) -> None:
         """Makes dropout a function of seed, step and process."""
@@ -264,20 +255,3 @@ class BertTrainer:
         if self.settings.precision == "fp32":
             return nullcontext()
         return torch.autocast(self.device.type, torch.bfloat16)
-
-
-class _Totals:
-    """Sums of one part over some batches, kept on the device in float64."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.sums = torch.zeros(3, dtype=torch.float64, device=device)
-
-    def add(self, part: Part) -> None:
-        """Adds the sums of one batch."""
-        numbers = (part.total.detach(), part.correct, part.count)
-        self.sums += torch.stack([number.double() for number in numbers])
-
-    def mean(self) -> PartResult:
-        """Returns the means; the only wait for the device."""
-        total, correct, count = self.sums.tolist()
-        return PartResult(total / max(count, 1), correct / max(count, 1))
