@@ -38,7 +38,6 @@ def make_shards(tmp_path: Path) -> MakeShards:
         directory.mkdir()
         lengths = [n for document in documents for n in document]
         generator = np.random.default_rng(0)
-        # 编号递增而可辨认：由编号就能查出它来自哪个位置
         tokens = generator.integers(5, VOCAB_SIZE, sum(lengths), np.uint16)
         tokens.tofile(directory / TOKENS)
         np.array(lengths, np.uint32).tofile(directory / SENTENCES)

@@ -3,7 +3,6 @@
 The one file of this room that knows BERT.
 """
 
-import logging
 import math
 import signal
 import threading
@@ -38,8 +37,6 @@ from bert_from_scratch.train.trainer import (
     NonFiniteLossError,
     StepResult,
 )
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ class TrainingSettings:
         log_every: Steps between two lines of metrics.
         evaluate_every: Steps between two evaluations; 0: only at the end.
         checkpoint_every: Steps between two checkpoints; 0: only at the end.
-        keep_checkpoints: How many of the newest are kept, besides the best.
+        keep_checkpoints: How many of the newest are kept.
     """
 
     steps: int | None = None
