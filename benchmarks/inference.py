@@ -1,6 +1,6 @@
 """Our BERT beside Hugging Face's (sdpa) on a CPU, with IMDb's real lengths.
 
-    python benchmarks/inference.py [--preset base] [--batches 3]
+    python benchmarks/inference.py [--preset base] [--texts 64] [--rounds 8]
 
 Both models have the same random weights; both see the same reviews. Hugging
 Face pads each batch to its longest review, ours packs it. They take turns.
@@ -32,8 +32,8 @@ def main() -> None:
     """Compares batch 1 and batch 32."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--preset", default="base")
-    parser.add_argument("--batches", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--texts", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument(
         "--out", type=Path, default=Path("build/inference.json")
     )
@@ -41,14 +41,12 @@ def main() -> None:
     data_dir = report.data_dir()
     config = BertConfig.preset(arguments.preset)
     ours, peer = build_models(config)
-    reviews = read_reviews(data_dir, 32 * arguments.batches)
+    reviews = read_reviews(data_dir, arguments.texts)
     rows = []
     for batch_size, bar in ((1, 1.0), (32, 1.5)):
-        count = min(len(reviews), batch_size * max(arguments.batches, 1))
-        chosen = reviews[: max(count, 16 if batch_size == 1 else 0)]
         batches = [
-            chosen[start : start + batch_size]
-            for start in range(0, len(chosen), batch_size)
+            reviews[start : start + batch_size]
+            for start in range(0, len(reviews), batch_size)
         ]
         rows.append(compare(ours, peer, batches, arguments.rounds, bar))
     report.write(arguments.out, report.describe_run(SEED), rows)

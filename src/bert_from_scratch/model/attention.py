@@ -5,7 +5,6 @@ of a head, H = N * D width of a hidden state.
 """
 
 import math
-from itertools import groupby
 
 import torch
 import torch.nn.functional as F
@@ -118,10 +117,9 @@ def _attend_by_length(
     """Attends in runs of sequences of one length: on a CPU, no padding."""
     mixed = []
     start = 0
-    for length, run in groupby(layout.lengths.tolist()):
-        shape = (len(list(run)), length)
+    for shape in layout.equal_runs:
         end = start + math.prod(shape)
-        if length:
+        if end > start:
             # 等长的相邻序列可以直接看成 [B, S, N, D]，一次内核调用算完
             rows = _attend_padded(
                 query[start:end].unflatten(0, shape),
@@ -132,7 +130,7 @@ def _attend_by_length(
             )
             mixed.append(rows.flatten(0, 1))
         start = end
-    return torch.cat(mixed)
+    return torch.cat(mixed) if len(mixed) > 1 else mixed[0]
 
 
 _HALF_TYPES = (torch.bfloat16, torch.float16)

@@ -4,6 +4,8 @@ Letters: B sequences, S positions of a padded row, T tokens in all.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -41,6 +43,13 @@ class Packed:
     def lengths(self) -> Tensor:
         """Number of tokens of every sequence, int32 [B]."""
         return self.cu_seqlens.diff()
+
+    @cached_property
+    def equal_runs(self) -> list[tuple[int, int]]:
+        """Runs of neighbours of one length, as (number, length), in order."""
+        # 每层都要用：读一次长度就够，不必层层从张量取数
+        lengths = self.lengths.tolist()
+        return [(len(list(run)), length) for length, run in groupby(lengths)]
 
     def first_tokens(self, x: Tensor) -> Tensor:
         """Returns each sequence's first vector ([CLS]), [B, ...]."""
