@@ -93,7 +93,11 @@ def test_mistakes_get_their_errors(data_path: Path, tmp_path: Path) -> None:
         assert "Traceback" not in done.stderr
         return done.stderr
 
-    assert "one of --steps" in refused(data_path, *TINY, "--out", run)
+    stderr = refused(data_path, "--steps", 1, "--epochs", 1, "--out", run)
+    assert "one of --steps" in stderr
+    assert "--out is missing" in refused(data_path)
+    stderr = refused("--resume", run, "--lr", 1, "--no-nsp")
+    assert "takes no --lr, --no-nsp" in stderr
     run.mkdir()
     (run / "mine.txt").touch()
     stderr = refused(data_path, *TINY, "--steps", 1, "--out", run)
@@ -105,6 +109,84 @@ def test_mistakes_get_their_errors(data_path: Path, tmp_path: Path) -> None:
         *("--batch-tokens", 9000, "--out", tmp_path / "long"),
     )
     assert "max_position_embeddings=512" in stderr
+
+
+def test_new_words_grow_the_vocabulary_and_the_model(
+    data_path: Path, tmp_path: Path
+) -> None:
+    base, words, data = (tmp_path / n for n in ("base", "words.txt", "data"))
+    done = bert("pretrain", data_path, *TINY, "--steps", 2, "--out", base)
+    assert done.returncode == 0, done.stderr
+    words.write_text("Warfarin\n")
+    text = tmp_path / "text.txt"
+    lines = "".join(f"take warfarin {n} times\n\n" for n in range(40))
+    text.write_text(lines)
+    grown = ("--add-tokens", words)
+    done = bert(
+        *("prepare", text, "--tokenizer", base / "model", *grown),
+        *("--out", data, "--boundary", "line"),
+    )
+    assert done.returncode == 0, done.stderr
+    options = ("--batch-tokens", 256, "--steps", 2, "--no-nsp")
+    started = ("pretrain", data, "--init", base, *options)
+    refused = bert(*started, "--out", tmp_path / "refused")
+    assert refused.returncode == 2
+    assert "another vocabulary" in refused.stderr
+    done = bert(*started, *grown, "--out", tmp_path / "grown")
+    assert done.returncode == 0, done.stderr
+    filled = bert("fill-mask", tmp_path / "grown", "take [MASK]", "--json")
+    assert filled.returncode == 0
+    encoded = bert("tokenizer", "encode", tmp_path / "grown", "WARFARIN")
+    assert json.loads(encoded.stdout)["tokens"] == [
+        *("[CLS]", "warfarin", "[SEP]")
+    ]
+
+
+def test_a_plan_says_what_the_run_then_takes(
+    data_path: Path, tmp_path: Path
+) -> None:
+    options = (
+        *("--preset", "tiny", "--batch-tokens", 512),
+        *("--max-length", 32, "--epochs", 2),
+    )
+    done = bert("plan", data_path, *options, "--trial", 1, "--json")
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    done = bert(
+        *("pretrain", data_path, *options, "--out", tmp_path / "run", "--json")
+    )
+    assert done.returncode == 0, done.stderr
+    run = json.loads(done.stdout)
+    assert plan["num_steps"] == pytest.approx(run["steps"], rel=0.05)
+    assert plan["num_tokens"] == pytest.approx(run["tokens"], rel=0.05)
+    assert plan["num_epochs"] == pytest.approx(run["epochs"], rel=0.05)
+    assert plan["cost"] is None
+    assert plan["peak_bytes"] > 2**27
+
+
+@pytest.mark.slow
+def test_minibert_learns_simple_sentences(
+    data_dir: Path, tmp_path: Path
+) -> None:
+    text = data_dir / "simple_sentences.txt"
+    tokenizer, data, run = (tmp_path / n for n in ("tok", "data", "run"))
+    bert("tokenizer", "train", text, "--out", tokenizer)
+    bert("prepare", text, "--tokenizer", tokenizer, "--out", data)
+    done = bert("pretrain", data, "--preset", "tiny", "--no-nsp", "--out", run)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(bert("evaluate", run, "--data", data, "--json").stdout)
+    assert found["mlm_loss"] <= 0.25
+    for question, answers in MINIBERT.items():
+        filled = bert("fill-mask", run, question, "--json")
+        (mask,) = json.loads(filled.stdout)["masks"]
+        assert mask["candidates"][0]["token"] in answers
+
+
+MINIBERT = {
+    "the man eats the [MASK]": ("apple", "bread", "fish", "meat"),
+    "the man reads the [MASK]": ("paper", "book"),
+    "the man [MASK] the book": ("reads", "watches", "eats", "drinks"),
+}
 
 
 @pytest.mark.slow

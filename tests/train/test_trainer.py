@@ -200,6 +200,9 @@ def test_one_batch_can_be_learned_by_heart(make_shards: MakeShards) -> None:
         def num_steps(self, epoch: int) -> int:
             return 1
 
+        def advance(self, position: Position, progress: float) -> Position:
+            return position
+
         def finish(self, batch: object, step: int) -> object:
             return batch
 

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Table
+from rich.text import Text
 
 from bert_from_scratch.corpus.progress import ProgressReport
 from bert_from_scratch.errors import BertError
@@ -41,22 +43,43 @@ def say(message: str) -> None:
     stderr.print(escape(message), soft_wrap=True)
 
 
+def print_table(rows: Iterable[tuple[str, str]]) -> None:
+    """Shows names and values side by side, on stderr."""
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, value in rows:
+        table.add_row(escape(name), Text(value, overflow="fold"))
+    stderr.print(table)
+
+
 def read_texts(texts: list[str] | None, input_path: Path | None) -> list[str]:
     """Returns the texts of the arguments, or of a file with one a line."""
     if texts and input_path:
         raise BertError("Give texts or --input, not both.")
     if texts:
+        for text in texts:
+            if Path(text).suffix and Path(text).is_file():
+                say(f"warning: {text} is taken as text; a file is --input.")
         return texts
     if input_path is None:
         raise BertError(
             "No text was given.", hint="add TEXT, or --input FILE (- is stdin)"
         )
+    content = _read_input(input_path)
+    lines = content.replace("\r\n", "\n").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    if not lines:
+        raise BertError(f"{input_path} is empty.")
+    return lines
+
+
+def _read_input(input_path: Path) -> str:
     try:
         if str(input_path) == "-":
             data = sys.stdin.buffer.read()
         else:
             data = input_path.read_bytes()
-        content = data.decode().removeprefix("\ufeff")
+        return data.decode().removeprefix("\ufeff")
     except OSError as error:
         raise BertError(
             f"Cannot read {input_path}: {error.strerror}."
@@ -65,12 +88,6 @@ def read_texts(texts: list[str] | None, input_path: Path | None) -> list[str]:
         raise BertError(
             f"{input_path} is not UTF-8 at byte {error.start}."
         ) from error
-    lines = content.replace("\r\n", "\n").split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    if not lines:
-        raise BertError(f"{input_path} is empty.")
-    return lines
 
 
 @contextmanager

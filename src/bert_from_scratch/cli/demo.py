@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from bert_from_scratch import atomic
-from bert_from_scratch.cli.console import progress_bar, report_stages, say
+from bert_from_scratch.cli.console import report_stages, say
+from bert_from_scratch.cli.training_progress import show_training
 from bert_from_scratch.errors import BertError
 
 EXAMPLE = "Example: bert demo --out bert-demo"
@@ -32,6 +33,8 @@ def demo(
     ] = 1.5,
 ) -> None:
     """Go the whole road: text, vocabulary, shards, pre-training, guesses."""
+    if minutes <= 0:
+        raise BertError(f"--minutes must be positive, got {minutes}.")
     _make_room(out)
     corpus_dir, tokenizer_dir = out / "corpus", out / "tokenizer"
     _write_corpus(corpus_dir)
@@ -120,39 +123,32 @@ def _prepare(corpus_dir: Path, tokenizer_dir: Path, data_dir: Path) -> None:
 
 
 def _pretrain(data_dir: Path, run_dir: Path, minutes: float) -> None:
-    from bert_from_scratch.config import BertConfig
-    from bert_from_scratch.data.shards import TokenShards
     from bert_from_scratch.train import pretrain
-    from bert_from_scratch.train.settings import TrainingSettings
+    from bert_from_scratch.train.defaults import make_plan
+    from bert_from_scratch.train.recorder import Progress
 
-    meta = TokenShards.open(data_dir).meta
-    plan = pretrain.PretrainingPlan(
-        data_dir=str(data_dir.resolve()),
-        data_sha256=meta.files["tokens.bin"]["sha256"],
-        model=BertConfig.preset("tiny", vocab_size=meta.vocab_size),
-        training=TrainingSettings(minutes=minutes, learning_rate=1e-3),
+    plan = make_plan(
+        data_dir,
+        preset="tiny",
+        minutes=minutes,
         batch_tokens=1024,
         max_length=32,
         held_out_share=0.05,
         device="cpu",
     )
     losses: list[float] = []
-    with progress_bar() as bar:
-        task = bar.add_task("4. pre-training", total=1000)
+    with show_training() as show:
 
-        def report(progress: pretrain.Progress) -> None:
+        def report(progress: Progress) -> None:
             losses.append(progress.result.loss)
-            bar.update(
-                task,
-                completed=int(1000 * progress.progress),
-                description=f"4. pre-training: step {progress.result.step:,}, "
-                f"loss {progress.result.loss:.2f}",
-            )
+            show(progress)
 
-        model_dir = pretrain.start(plan, run_dir, report)
+        result = pretrain.start(plan, run_dir, report)
+    assert result is not None
     say(
         f"4. Pre-trained BERT-tiny for {len(losses):,} steps: loss "
-        f"{losses[0]:.2f} -> {losses[-1]:.2f}; the model is in {model_dir}."
+        f"{losses[0]:.2f} -> {losses[-1]:.2f}; the model is in "
+        f"{result.model_dir}, the loss curve in {result.curve_path}."
     )
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from bert_from_scratch.cli.console import print_json
+from bert_from_scratch.cli.console import print_json, say
 from bert_from_scratch.cli.options import DeviceOption, JsonFlag
 
 EXAMPLE = "Example: bert evaluate my-run --data held-out.txt"
@@ -23,7 +23,10 @@ def evaluate(
     device: DeviceOption = "auto",
     as_json: JsonFlag = False,
 ) -> None:
-    """Measure masked-word and next-sentence guesses on held-out text."""
+    """Measure masked-word and next-sentence guesses on any text.
+
+    Give text that the model was not trained on.
+    """
     from bert_from_scratch.train.evaluate import evaluate as measure
 
     found = measure(
@@ -40,5 +43,8 @@ def evaluate(
     print(f"MLM loss      {found.mlm_loss:.4f}")
     print(f"perplexity    {found.perplexity:.2f}")
     print(f"MLM accuracy  {found.mlm_accuracy:.2%}")
-    if found.nsp_accuracy is not None:
+    if found.nsp_accuracy is None:
+        print("NSP accuracy  not measured: pairs need two documents")
+    else:
         print(f"NSP accuracy  {found.nsp_accuracy:.2%}")
+    say(f"Read {found.num_tokens:,} tokens.")

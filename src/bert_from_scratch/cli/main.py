@@ -12,6 +12,7 @@ from bert_from_scratch.cli import (
     embed,
     evaluate,
     fill_mask,
+    plan,
     prepare,
     pretrain,
     tokenizer,
@@ -31,6 +32,7 @@ app = typer.Typer(
 app.add_typer(tokenizer.app, name="tokenizer")
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 app.command("prepare", epilog=prepare.EXAMPLE)(prepare.prepare)
+app.command("plan", epilog=plan.EXAMPLE)(plan.plan)
 app.command("pretrain", epilog=pretrain.EXAMPLE)(pretrain.pretrain)
 app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command("fill-mask", epilog=fill_mask.EXAMPLE)(fill_mask.fill_mask)

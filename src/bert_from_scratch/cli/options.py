@@ -1,5 +1,6 @@
 """Options that several commands have."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,3 +11,37 @@ DeviceOption = Annotated[
 JsonFlag = Annotated[
     bool, typer.Option("--json", help="Print the result as one line of JSON.")
 ]
+
+# 以下各项 pretrain 与 plan 共用：先估算，再以同样的写法开跑
+PresetOption = Annotated[
+    str | None,
+    typer.Option(help="tiny, mini, small, medium, base (default), large."),
+]
+ConfigOption = Annotated[
+    Path | None, typer.Option(help="Model config file, JSON.")
+]
+InitOption = Annotated[
+    Path | None, typer.Option(help="BERT directory to start from.")
+]
+StepsOption = Annotated[int | None, typer.Option(help="Budget in steps.")]
+EpochsOption = Annotated[
+    int | None,
+    typer.Option(help="Budget in epochs; by default 40, more on little text."),
+]
+MinutesOption = Annotated[float | None, typer.Option(help="Budget in minutes.")]
+BatchTokensOption = Annotated[
+    int | None,
+    typer.Option(help="Tokens a step; by default 65,536, on a CPU 4,096."),
+]
+MaxLengthOption = Annotated[int, typer.Option(help="Longest sequence.")]
+PhasesOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Lengths and their shares of the budget, as 128:0.9,512:0.1.",
+        metavar="LENGTH:SHARE,...",
+    ),
+]
+AccumulateOption = Annotated[
+    int, typer.Option(help="Micro-batches a step and process.")
+]
+NoNspFlag = Annotated[bool, typer.Option("--no-nsp", help="No sentence pairs.")]

@@ -1,5 +1,8 @@
 """`bert prepare`: text files to token shards."""
 
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -33,6 +36,10 @@ def prepare(
         Boundary | None,
         typer.Option(help="What ends a document; by default found."),
     ] = None,
+    add_tokens: Annotated[
+        Path | None,
+        typer.Option(help="File of words to add to the vocabulary."),
+    ] = None,
     dedup: Annotated[
         bool, typer.Option("--dedup", help="Drop lines seen before.")
     ] = False,
@@ -51,10 +58,10 @@ def prepare(
     from bert_from_scratch.data.shards import TokenShards
 
     paths = find_files(files)
-    with report_stages() as report:
+    with report_stages() as report, _grow(tokenizer, add_tokens) as grown:
         counts = preparing.prepare(
             paths,
-            tokenizer,
+            grown,
             out,
             options=ReadingOptions(unit, boundary, language, errors),
             drops_duplicates=dedup,
@@ -77,3 +84,20 @@ def prepare(
         say(f"warning: {warning}")
     say(f"The report is {out / 'report.md'}.")
     say(f"Try: bert pretrain {out} --preset tiny --minutes 5 --out my-run")
+
+
+@contextmanager
+def _grow(tokenizer_dir: Path, words_path: Path | None) -> Iterator[Path]:
+    """Yields the tokenizer's directory, or one that knows more words."""
+    if words_path is None:
+        yield tokenizer_dir
+        return
+    from bert_from_scratch.tokenizer import WordPieceTokenizer
+    from bert_from_scratch.tokenizer.growth import add_words, read_words
+
+    old = WordPieceTokenizer.load(tokenizer_dir)
+    grown = add_words(old, read_words(words_path))
+    say(f"Added {len(grown) - len(old):,} words to the vocabulary.")
+    with tempfile.TemporaryDirectory() as folder:
+        grown.save(folder)
+        yield Path(folder)

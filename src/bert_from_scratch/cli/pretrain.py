@@ -1,18 +1,35 @@
 """`bert pretrain`: MLM + NSP on token shards."""
 
+import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from bert_from_scratch.cli.console import print_json, progress_bar, say
-from bert_from_scratch.cli.options import DeviceOption, JsonFlag
-from bert_from_scratch.config import BertConfig
+from bert_from_scratch.cli.console import print_json, print_table, say
+from bert_from_scratch.cli.options import (
+    AccumulateOption,
+    BatchTokensOption,
+    ConfigOption,
+    DeviceOption,
+    EpochsOption,
+    InitOption,
+    JsonFlag,
+    MaxLengthOption,
+    MinutesOption,
+    NoNspFlag,
+    PhasesOption,
+    PresetOption,
+    StepsOption,
+)
+from bert_from_scratch.cli.training_progress import format_time, show_training
 from bert_from_scratch.errors import BertError
 
 if TYPE_CHECKING:
-    from bert_from_scratch.train.pretrain import PretrainingPlan, Progress
+    from bert_from_scratch.train.pretrain import Result
+    from bert_from_scratch.train.pretraining_plan import PretrainingPlan
 
 EXAMPLE = (
     "Example: bert pretrain my-data --preset tiny --minutes 5 --out my-run; "
@@ -22,6 +39,7 @@ INTERRUPTED = 75
 
 
 def pretrain(
+    context: typer.Context,
     data: Annotated[
         Path | None, typer.Argument(help="Token shards of bert prepare.")
     ] = None,
@@ -29,33 +47,31 @@ def pretrain(
     resume: Annotated[
         Path | None, typer.Option(help="Run to go on with.")
     ] = None,
-    preset: Annotated[
-        str | None, typer.Option(help="tiny, mini, small, medium, base, large.")
+    preset: PresetOption = None,
+    config: ConfigOption = None,
+    init: InitOption = None,
+    add_tokens: Annotated[
+        Path | None,
+        typer.Option(help="Words that --init learns anew; as in prepare."),
     ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="Model config file, JSON.")
+    steps: StepsOption = None,
+    epochs: EpochsOption = None,
+    minutes: MinutesOption = None,
+    batch_tokens: BatchTokensOption = None,
+    max_length: MaxLengthOption = 128,
+    phases: PhasesOption = None,
+    lr: Annotated[
+        float | None,
+        typer.Option(help="Highest learning rate; by default by width."),
     ] = None,
-    init: Annotated[
-        Path | None, typer.Option(help="BERT directory to start from.")
-    ] = None,
-    steps: Annotated[int | None, typer.Option(help="Budget in steps.")] = None,
-    epochs: Annotated[
-        int | None, typer.Option(help="Budget in epochs.")
-    ] = None,
-    minutes: Annotated[
-        float | None, typer.Option(help="Budget in minutes.")
-    ] = None,
-    batch_tokens: Annotated[
-        int | None, typer.Option(help="Tokens a step.")
-    ] = None,
-    max_length: Annotated[int, typer.Option(help="Longest sequence.")] = 128,
-    lr: Annotated[float, typer.Option(help="Highest learning rate.")] = 1e-4,
     warmup_steps: Annotated[
         int | None, typer.Option(help="By default 10,000 or a tenth.")
     ] = None,
-    accumulate: Annotated[
-        int, typer.Option(help="Micro-batches a step and process.")
-    ] = 1,
+    optimizer: Annotated[
+        Literal["adamw", "google"],
+        typer.Option(help="google: Adam without bias correction."),
+    ] = "adamw",
+    accumulate: AccumulateOption = 1,
     mask_rate: Annotated[float, typer.Option(help="Share hidden.")] = 0.15,
     whole_word: Annotated[
         bool, typer.Option("--whole-word", help="Hide whole words.")
@@ -63,9 +79,7 @@ def pretrain(
     held_out: Annotated[
         float, typer.Option(help="Share of documents to evaluate on.")
     ] = 0.01,
-    no_nsp: Annotated[
-        bool, typer.Option("--no-nsp", help="No sentence pairs.")
-    ] = False,
+    no_nsp: NoNspFlag = False,
     seed: Annotated[int, typer.Option(help="Decides all that is random.")] = 0,
     log_every: Annotated[int, typer.Option(help="Steps a metrics line.")] = 10,
     eval_every: Annotated[
@@ -74,78 +88,114 @@ def pretrain(
     checkpoint_every: Annotated[
         int, typer.Option(help="Steps a checkpoint; 0: only at the end.")
     ] = 1000,
+    keep: Annotated[
+        int, typer.Option(help="Newest checkpoints kept, besides the best.")
+    ] = 2,
+    precision: Annotated[
+        Literal["auto", "fp32", "bf16"],
+        typer.Option(help="auto: bf16 on a GPU, else fp32."),
+    ] = "auto",
+    compiles: Annotated[
+        bool | None,
+        typer.Option(
+            "--compile/--no-compile", help="By default only on a GPU."
+        ),
+    ] = None,
+    recompute: Annotated[
+        bool,
+        typer.Option(
+            "--recompute", help="Gradient checkpointing: less memory, slower."
+        ),
+    ] = False,
+    shard: Annotated[
+        bool,
+        typer.Option("--shard", help="With torchrun: FSDP2 instead of DDP."),
+    ] = False,
+    threads: Annotated[
+        int | None, typer.Option(help="On a CPU; by default measured.")
+    ] = None,
     device: DeviceOption = "auto",
     as_json: JsonFlag = False,
 ) -> None:
     """Pre-train a BERT on prepared text, or go on with a run."""
     if resume is not None:
-        if data is not None or out is not None:
-            raise BertError("--resume takes the run alone: it knows the rest.")
+        _check_alone(context)
         _run(None, resume, as_json)
         return
     if data is None or out is None:
+        missing = "DATA" if data is None else "--out"
         raise BertError(
-            "DATA and --out are needed.", hint="or go on with --resume RUN"
+            f"{missing} is missing.", hint="or go on with --resume RUN"
         )
-    from bert_from_scratch.data.shards import TokenShards
-    from bert_from_scratch.model.device import choose_device
-    from bert_from_scratch.train.pretrain import PretrainingPlan
-    from bert_from_scratch.train.settings import TrainingSettings
+    from bert_from_scratch.train.defaults import make_plan
 
-    meta = TokenShards.open(data).meta
-    is_gpu = choose_device(device).type == "cuda"
-    plan = PretrainingPlan(
-        data_dir=str(data.resolve()),
-        data_sha256=meta.files["tokens.bin"]["sha256"],
-        model=_choose_model(preset, config, init, meta.vocab_size, is_gpu),
-        training=TrainingSettings(
-            steps=steps,
-            epochs=epochs,
-            minutes=minutes,
-            learning_rate=lr,
-            warmup_steps=warmup_steps,
-            num_accumulated=accumulate,
-            precision="bf16" if is_gpu else "fp32",
-            compiles=is_gpu,
-            seed=seed,
-            log_every=log_every,
-            evaluate_every=eval_every,
-            checkpoint_every=checkpoint_every,
-        ),
-        init_dir=None if init is None else str(init.resolve()),
-        batch_tokens=batch_tokens or (65536 if is_gpu else 4096),
+    plan = make_plan(
+        data,
+        preset=preset,
+        config_path=config,
+        init_dir=init,
+        words_path=add_tokens,
+        batch_tokens=batch_tokens,
         max_length=max_length,
-        with_pairs=not no_nsp,
+        phases=phases,
+        no_nsp=no_nsp,
         mask_rate=mask_rate,
         whole_word=whole_word,
         held_out_share=held_out,
+        recomputes=recompute,
         device=device,
+        num_threads=threads,
+        precision=precision,
+        compiles=compiles,
+        learning_rate=lr,
+        steps=steps,
+        epochs=epochs,
+        minutes=minutes,
+        warmup_steps=warmup_steps,
+        corrects_bias=optimizer == "adamw",
+        num_accumulated=accumulate,
+        shards_weights=shard,
+        seed=seed,
+        log_every=log_every,
+        evaluate_every=eval_every,
+        checkpoint_every=checkpoint_every,
+        keep_checkpoints=keep,
     )
+    if os.environ.get("RANK", "0") == "0":
+        _announce(plan)
     _run(plan, out, as_json)
 
 
-def _choose_model(
-    preset: str | None,
-    config_path: Path | None,
-    init: Path | None,
-    vocab_size: int,
-    is_gpu: bool,
-) -> BertConfig:
-    from bert_from_scratch.model.directory import find
+def _check_alone(context: typer.Context) -> None:
+    """Refuses options beside --resume: the run knows them all."""
+    given = []
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        is_typed = source is not None and source.name == "COMMANDLINE"
+        if is_typed and parameter.name not in ("resume", "as_json"):
+            given.append(parameter.opts[-1])
+    if given:
+        raise BertError(
+            f"--resume takes no {', '.join(given)}: the run knows all that.",
+            hint="for other settings start a new run, with --init RUN",
+        )
 
-    given = [x for x in (preset, config_path, init) if x is not None]
-    if len(given) > 1:
-        raise BertError("Give one of --preset, --config, --init.")
-    if init is not None:
-        return BertConfig.load(find(init) / "config.json")
-    if config_path is not None:
-        return BertConfig.load(config_path)
-    # GPU 的变长注意力内核没有 dropout；为快而设为 0，并写进 config.json
-    attention_dropout = 0.0 if is_gpu else 0.1
-    return BertConfig.preset(
-        preset or "base",
-        vocab_size=vocab_size,
-        attention_probs_dropout_prob=attention_dropout,
+
+def _announce(plan: "PretrainingPlan") -> None:
+    """Says what is going to be trained, before anything runs."""
+    training, model = plan.training, plan.model
+    budget = next(
+        f"{value:g} {name}"
+        for name in ("steps", "epochs", "minutes")
+        if (value := getattr(training, name)) is not None
+    )
+    lengths = ", ".join(str(phase.max_length) for phase in plan.phases)
+    threads = f", {plan.num_threads} threads" if plan.num_threads else ""
+    say(
+        f"BERT-{plan.preset or 'custom'}: {model.num_hidden_layers} layers of "
+        f"{model.hidden_size}; {budget}, {plan.batch_tokens:,} tokens a step, "
+        f"length {lengths}, lr {training.learning_rate:g}, "
+        f"{training.precision} on {plan.device}{threads}."
     )
 
 
@@ -154,43 +204,56 @@ def _run(
 ) -> None:
     from bert_from_scratch.train import pretrain as training
 
-    last: Progress | None = None
-    with progress_bar() as bar:
-        task = bar.add_task("pre-training", total=1000)
-
-        def report(progress: "Progress") -> None:
-            nonlocal last
-            last = progress
-            bar.update(
-                task,
-                completed=int(1000 * progress.progress),
-                description=_describe(progress),
-            )
-
+    with show_training() as report:
         try:
             if plan is None:
-                model_dir = training.resume(directory, report)
+                result = training.resume(directory, report)
             else:
-                model_dir = training.start(plan, directory, report)
+                result = training.start(plan, directory, report)
         except training.Interrupted as error:
             say(error.message)
             say(error.hint or "")
             sys.exit(INTERRUPTED)
+    if result is None:
+        return
     if as_json:
-        loss = None if last is None else last.result.loss
-        print_json({"model": str(model_dir), "loss": loss})
+        print_json(_to_json(result))
     else:
-        if last is not None:
-            say(_describe(last))
-        say(f"The model is in {model_dir}.")
-        say(f'Try: bert fill-mask {directory} "some text with a [MASK]"')
+        _print_summary(result, directory)
 
 
-def _describe(progress: "Progress") -> str:
-    result = progress.result
-    parts = ", ".join(f"{n} {p.loss:.3f}" for n, p in result.parts.items())
-    return (
-        f"step {result.step:,}  loss {result.loss:.3f} ({parts})  "
-        f"lr {result.learning_rate:.2e}  "
-        f"{progress.tokens_per_second:,.0f} tokens/s"
-    )
+def _to_json(result: "Result") -> dict[str, Any]:
+    return {
+        "model": str(result.model_dir),
+        "steps": result.num_steps,
+        "epochs": result.num_epochs,
+        "tokens": result.num_tokens,
+        "seconds": result.seconds,
+        "loss": result.loss,
+        "held_out": None
+        if result.evaluation is None
+        else {name: asdict(part) for name, part in result.evaluation.items()},
+        "best_step": result.best_step,
+        "curve": None if result.curve_path is None else str(result.curve_path),
+    }
+
+
+def _print_summary(result: "Result", directory: Path) -> None:
+    rows = [
+        ("steps", f"{result.num_steps:,}"),
+        ("epochs", f"{result.num_epochs:.2f}"),
+        ("tokens", f"{result.num_tokens:,}"),
+        ("time", format_time(result.seconds)),
+        ("tokens/s", f"{result.num_tokens / max(result.seconds, 1e-9):,.0f}"),
+        ("last loss", f"{result.loss:.3f}"),
+    ]
+    for name, part in (result.evaluation or {}).items():
+        rows.append((f"held-out {name} loss", f"{part.loss:.3f}"))
+        rows.append((f"held-out {name} accuracy", f"{part.accuracy:.1%}"))
+    if result.best_step is not None:
+        rows.append(("best step", f"{result.best_step:,}"))
+    if result.curve_path is not None:
+        rows.append(("curve", str(result.curve_path)))
+    rows.append(("model", str(result.model_dir)))
+    print_table(rows)
+    say(f'Try: bert fill-mask {directory} "some text with a [MASK]"')

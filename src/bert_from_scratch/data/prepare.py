@@ -60,6 +60,8 @@ def prepare(
         num_workers: Processes; None: one a core.
         progress: Told how far the work is.
     """
+    # 先在这里读一遍：词表不对，要在启动各进程之前就说清楚
+    tokenizer = WordPieceTokenizer.load(tokenizer_dir)
     counts = Counts()
     total = sum(path.stat().st_size for path in paths)
     chunks = _read_all(paths, options, counts, drops_duplicates)
@@ -74,7 +76,7 @@ def prepare(
                 counts.num_special += encoded.num_special
                 done += num_bytes
                 progress("encoding text", done, total)
-            writer.finish(WordPieceTokenizer.load(tokenizer_dir))
+            writer.finish(tokenizer)
     return counts
 
 

@@ -1,7 +1,7 @@
 """Batches for pre-training: planned by epoch, cut by step and process."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Self
 
@@ -191,6 +191,16 @@ class PretrainingData:
         """Returns how many steps an epoch has; the last may be smaller."""
         return -(-len(self.plan(epoch).rows) // self.shape.num_rows)
 
+    def epochs_done(self, position: Position) -> float:
+        """Returns how many passes lie before a place."""
+        part = position.cursor / self.num_steps(position.epoch)
+        return position.epochs_before + position.epoch + part
+
+    def advance(self, position: Position, progress: float) -> Position:
+        """Returns the same place: here there is one phase."""
+        del progress
+        return position
+
     def sample(self, num_tokens: int) -> Iterator[Batch]:
         """Yields masked batches for evaluation, always the same ones."""
         plan = self.plan(0)
@@ -206,11 +216,8 @@ class PretrainingData:
         while True:
             for number in range(cursor, self.num_steps(epoch)):
                 is_last = number + 1 == self.num_steps(epoch)
-                following = (
-                    Position(epoch + 1, 0)
-                    if is_last
-                    else Position(epoch, number + 1)
-                )
+                place = (epoch + 1, 0) if is_last else (epoch, number + 1)
+                following = replace(position, epoch=place[0], cursor=place[1])
                 yield self._step(epoch, number, following)
             epoch, cursor = epoch + 1, 0
 

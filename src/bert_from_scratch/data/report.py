@@ -114,12 +114,13 @@ def _find_warnings(
     if num_documents < FEW_DOCUMENTS:
         found.append(
             f"{num_documents} document(s): random next sentences will "
-            "repeat; use --no-nsp."
+            "repeat; use bert pretrain --no-nsp."
         )
     if single_rate > 0.5:
         found.append(
             f"{single_rate:.0%} of the documents have one sentence and make "
-            "no pair; use --no-nsp, or check what ends a document."
+            "no pair; use bert pretrain --no-nsp, or check what ends "
+            "a document."
         )
     if unknown_rate > 0.01:
         found.append(

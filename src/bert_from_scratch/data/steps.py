@@ -12,12 +12,16 @@ class Position:
     """A place in the data, from which training can go on.
 
     Attributes:
-        epoch: Number of complete passes.
+        epoch: Number of complete passes, in this phase.
         cursor: Steps taken in this pass.
+        phase: Number of complete phases.
+        epochs_before: Passes made in the phases before this one.
     """
 
     epoch: int = 0
     cursor: int = 0
+    phase: int = 0
+    epochs_before: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,16 @@ class StepSource(Protocol):
         """Yields steps from a place on, without end."""
 
     def num_steps(self, epoch: int) -> int:
-        """Returns how many steps an epoch has."""
+        """Returns how many steps an epoch has, in the first phase."""
+
+    def epochs_done(self, position: Position) -> float:
+        """Returns how many passes lie before a place."""
+
+    def advance(self, position: Position, progress: float) -> Position:
+        """Returns where to go on when so much of the budget is used up.
+
+        That is the same place, or the beginning of a later phase.
+        """
 
     def finish(self, batch: Batch, step: int) -> Batch:
         """Completes a batch that has moved to its device: draws masks."""

@@ -115,21 +115,15 @@ def _attend_by_length(
     query: Tensor, key: Tensor, value: Tensor, layout: Packed, dropout: float
 ) -> Tensor:
     """Attends in runs of sequences of one length: on a CPU, no padding."""
+    runs = [run for run in layout.equal_runs if math.prod(run)]
+    sizes = [math.prod(run) for run in runs]
+    # 一次切开而不是逐段取：反向时一次拼回，不必为每段填一张全零的梯度
+    parts = (query.split(sizes), key.split(sizes), value.split(sizes))
     mixed = []
-    start = 0
-    for shape in layout.equal_runs:
-        end = start + math.prod(shape)
-        if end > start:
-            # 等长的相邻序列可以直接看成 [B, S, N, D]，一次内核调用算完
-            rows = _attend_padded(
-                query[start:end].unflatten(0, shape),
-                key[start:end].unflatten(0, shape),
-                value[start:end].unflatten(0, shape),
-                Padded(),
-                dropout,
-            )
-            mixed.append(rows.flatten(0, 1))
-        start = end
+    for shape, *qkv in zip(runs, *parts, strict=True):
+        # 等长的相邻序列可以直接看成 [B, S, N, D]，一次内核调用算完
+        q, k, v = (tensor.unflatten(0, shape) for tensor in qkv)
+        mixed.append(_attend_padded(q, k, v, Padded(), dropout).flatten(0, 1))
     return torch.cat(mixed) if len(mixed) > 1 else mixed[0]
 
 

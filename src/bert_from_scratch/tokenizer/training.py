@@ -86,12 +86,11 @@ def train_vocabulary(
     tokens += sorted(merged, key=learned.__getitem__)
     if len(tokens) < vocab_size:
         logger.warning(
-            "The text has only %d WordPieces that occur %d times or more; "
-            "the vocabulary has %d entries instead of %d.",
-            len(merged),
-            min_count,
+            "The vocabulary has %d entries instead of %d: no more pieces of "
+            "the text meet %d times or more.",
             len(tokens),
             vocab_size,
+            min_count,
         )
     return tokens
 

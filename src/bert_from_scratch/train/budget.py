@@ -3,6 +3,7 @@
 import time
 
 from bert_from_scratch.data.steps import Position, StepSource
+from bert_from_scratch.train.processes import Processes
 from bert_from_scratch.train.settings import TrainingSettings
 
 MAX_WARMUP_STEPS = 10_000
@@ -21,6 +22,7 @@ class Budget:
         settings: TrainingSettings,
         source: StepSource,
         seconds_before: float = 0.0,
+        schedule_start: float | None = None,
     ) -> None:
         """Starts the clock.
 
@@ -28,11 +30,13 @@ class Budget:
             settings: Which budget, and which warm-up.
             source: Knows the length of an epoch.
             seconds_before: Time used in earlier sittings of the same run.
+            schedule_start: How much of it had passed at the first step.
         """
         self._settings = settings
         self._source = source
         self._start = time.monotonic() - seconds_before
-        self._first_step: float | None = None
+        self.seconds = seconds_before
+        self.schedule_start = schedule_start
         if settings.steps is not None:
             self.total_steps: int | None = settings.steps
         elif settings.epochs is not None:
@@ -40,15 +44,15 @@ class Budget:
         else:
             self.total_steps = None
 
-    @property
-    def seconds(self) -> float:
-        """Time used, over all sittings."""
-        return time.monotonic() - self._start
+    def tick(self, processes: Processes = Processes()) -> None:  # noqa: B008
+        """Reads the clock: the time used, over all sittings."""
+        # 所有进程看同一只钟：否则有的进程多走一步，其余的永远等它
+        self.seconds = processes.of_first(time.monotonic() - self._start)
 
     def start_schedule(self) -> None:
         """Says that the first step is done, so compiling is over."""
-        if self._first_step is None:
-            self._first_step = self.seconds
+        if self.schedule_start is None:
+            self.schedule_start = self.seconds
 
     def progress(self, step: int, position: Position) -> float:
         """Returns the part of the budget that is used up, 0 to 1."""
@@ -57,13 +61,12 @@ class Budget:
             return min(step / settings.steps, 1.0)
         if settings.epochs is not None:
             # 由数据位置算出，不看时钟：恢复后的学习率逐位相同
-            part = position.cursor / self._source.num_steps(position.epoch)
-            return min((position.epoch + part) / settings.epochs, 1.0)
+            return min(self._source.epochs_done(position) / settings.epochs, 1)
         assert settings.minutes is not None
-        if self._first_step is None:
+        if self.schedule_start is None:
             return 0.0
-        available = 60 * settings.minutes - self._first_step
-        used = self.seconds - self._first_step
+        available = 60 * settings.minutes - self.schedule_start
+        used = self.seconds - self.schedule_start
         return min(max(used / max(available, 1e-9), 0.0), 1.0)
 
     def rate_factor(self, step: int, position: Position) -> float:

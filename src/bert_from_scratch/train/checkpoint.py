@@ -20,6 +20,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from bert_from_scratch import atomic
 from bert_from_scratch.config import read_json
@@ -38,15 +39,19 @@ class TrainingState:
         step: Steps taken.
         position: Place in the data.
         seconds: Time used, over all sittings.
+        schedule_start: How much of it had passed at the first step.
         num_tokens: Real tokens seen.
         best_loss: Lowest held-out loss so far, or None.
+        best_step: When it was.
     """
 
     step: int = 0
     position: Position = Position()  # noqa: RUF009
     seconds: float = 0.0
+    schedule_start: float | None = None
     num_tokens: int = 0
     best_loss: float | None = None
+    best_step: int | None = None
 
 
 def save_checkpoint(
@@ -54,13 +59,24 @@ def save_checkpoint(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     state: TrainingState,
+    *,
+    writes: bool = True,
 ) -> Path:
-    """Writes a checkpoint; it appears in one step, with its checksums."""
-    path = checkpoints_dir / f"step-{state.step:08d}"
-    if path.exists():
+    """Writes a checkpoint; it appears in one step, with its checksums.
+
+    Args:
+        checkpoints_dir: Where it goes.
+        model: Whose weights.
+        optimizer: Whose averages.
+        state: Where the run is.
+        writes: Whether this process writes. Where processes share the
+            weights, all of them must call this, to put the whole together.
+    """
+    path = checkpoint_path(checkpoints_dir, state.step)
+    tensors = (whole_weights(model), _optimizer_tensors(model, optimizer))
+    if path.exists() or not writes:
         return path
     with atomic.new_directory(path) as scratch_dir:
-        tensors = (_weights(model), _optimizer_tensors(model, optimizer))
         for name, contents in zip(_FILES, tensors, strict=True):
             save_file(contents, scratch_dir / name)
         values = asdict(state)
@@ -86,10 +102,16 @@ def load_checkpoint(
         weights, averages = (load_file(path / name) for name in _FILES)
     except SafetensorError as error:
         raise BertError(f"{path} is damaged: {error}.") from error
-    model.load_state_dict(weights)
+    own = model.state_dict()
+    model.load_state_dict({n: _cut(t, own[n]) for n, t in weights.items()})
     _restore_optimizer(model, optimizer, averages)
     values["position"] = Position(**values["position"])
     return TrainingState(**values)
+
+
+def checkpoint_path(checkpoints_dir: Path, step: int) -> Path:
+    """Returns where the checkpoint of a step lies."""
+    return checkpoints_dir / f"step-{step:08d}"
 
 
 def newest_checkpoint(checkpoints_dir: Path) -> Path | None:
@@ -116,11 +138,25 @@ def remove_old_checkpoints(
             shutil.rmtree(path)
 
 
-def _weights(model: nn.Module) -> dict[str, Tensor]:
-    return {
-        name: tensor.detach().cpu().contiguous()
-        for name, tensor in model.state_dict().items()
-    }
+def whole_weights(model: nn.Module) -> dict[str, Tensor]:
+    """Returns all weights on the CPU, put together where they are shared."""
+    return {name: _whole(tensor) for name, tensor in model.state_dict().items()}
+
+
+def _whole(tensor: Tensor) -> Tensor:
+    # 切分的权重先拼完整：检查点与进程数无关，换多少个进程都能恢复
+    if isinstance(tensor, DTensor):
+        tensor = tensor.full_tensor()
+    return tensor.detach().cpu().contiguous()
+
+
+def _cut(tensor: Tensor, like: Tensor) -> Tensor:
+    """Returns this process's part of a whole tensor, as `like` is cut."""
+    if not isinstance(like, DTensor):
+        return tensor
+    mesh = like.device_mesh
+    whole = tensor.to(mesh.device_type)
+    return distribute_tensor(whole, mesh, like.placements)
 
 
 def _optimizer_tensors(
@@ -128,7 +164,7 @@ def _optimizer_tensors(
 ) -> dict[str, Tensor]:
     """Names Adam's averages after their weights: "exp_avg/bert.pooler..."."""
     return {
-        f"{kind}/{name}": tensor.detach().cpu().contiguous()
+        f"{kind}/{name}": _whole(tensor)
         for name, parameter in model.named_parameters()
         for kind, tensor in optimizer.state.get(parameter, {}).items()
     }
@@ -144,10 +180,10 @@ def _restore_optimizer(
         kind, _, name = key.partition("/")
         parameter = parameters[name]
         # Adam 的步数是标量，留在 CPU；两个均值跟着参数走
-        is_average = tensor.shape == parameter.shape
-        device = parameter.device if is_average else tensor.device
-        if kind == "step" and parameter.is_cuda:
-            device = parameter.device
+        if tensor.shape == parameter.shape:
+            tensor = _cut(tensor, parameter)
+        is_moved = tensor.shape == parameter.shape or parameter.is_cuda
+        device = parameter.device if is_moved else tensor.device
         optimizer.state[parameter][kind] = tensor.to(device)
 
 

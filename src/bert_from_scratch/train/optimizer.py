@@ -34,7 +34,7 @@ def build_optimizer(
         lr=settings.learning_rate,
         betas=settings.betas,
         eps=settings.epsilon,
-        fused=parameters[0].is_cuda,
+        fused=parameters[0].device.type in ("cpu", "cuda"),
     )
 
 

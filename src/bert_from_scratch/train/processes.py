@@ -15,10 +15,12 @@ class Processes:
     Attributes:
         rank: This process; 0 writes files and talks.
         count: All processes.
+        device: Where tensors must lie to be summed.
     """
 
     rank: int = 0
     count: int = 1
+    device: str = "cpu"
 
     @property
     def is_first(self) -> bool:
@@ -30,6 +32,21 @@ class Processes:
         if self.count > 1:
             dist.all_reduce(values)
         return values
+
+    def of_first(self, value: float) -> float:
+        """Returns what the first process gives."""
+        if self.count == 1:
+            return value
+        return float(self.sum(self._tensor(value if self.is_first else 0.0)))
+
+    def any(self, claim: bool) -> bool:
+        """Returns whether the claim is true anywhere."""
+        if self.count == 1:
+            return claim
+        return bool(self.sum(self._tensor(float(claim))) > 0)
+
+    def _tensor(self, value: float) -> Tensor:
+        return torch.tensor(value, dtype=torch.float64, device=self.device)
 
     def wait(self) -> None:
         """Waits until all processes have come here."""
@@ -47,4 +64,4 @@ def join_processes(device: torch.device) -> Processes:
         dist.init_process_group(backend)
     if device.type == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    return Processes(dist.get_rank(), count)
+    return Processes(dist.get_rank(), count, device.type)

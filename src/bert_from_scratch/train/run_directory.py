@@ -2,7 +2,8 @@
 
 import fcntl
 import json
-from contextlib import ExitStack
+import shutil
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TextIO
@@ -15,19 +16,21 @@ from bert_from_scratch.errors import BertError
 class RunDirectory:
     """The directory of one run; holds its lock while open.
 
-    config.json     everything that decides the run
-    metrics.jsonl   one object a logged step
-    evaluations.jsonl
-    checkpoints/    see checkpoint.py
-    model/          the final model, a Hugging Face directory
+    config.json        everything that decides the run
+    metrics.jsonl      one object a logged step
+    evaluations.jsonl  one object an evaluation
+    events.out...      the same for TensorBoard
+    checkpoints/       see checkpoint.py
+    curve.png          the losses, at the end
+    model/             the final model, a Hugging Face directory
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._stack = ExitStack()
 
-    def create(self, config: dict[str, Any]) -> None:
-        """Makes a new run; refuses a directory that holds anything."""
+    def check_new(self) -> None:
+        """Refuses a directory that holds anything."""
         atomic.check_directory(self.directory)
         if self.directory.exists() and any(self.directory.iterdir()):
             raise BertError(
@@ -35,8 +38,16 @@ class RunDirectory:
                 hint=f"go on with: bert pretrain --resume {self.directory}; "
                 "or choose another --out",
             )
-        text = json.dumps(config, indent=2)
-        atomic.write_text(self.config_path, text + "\n")
+
+    def create(self, config: dict[str, Any]) -> None:
+        """Makes the run, unless it is there already."""
+        if not self.config_path.is_file():
+            text = json.dumps(config, indent=2)
+            atomic.write_text(self.config_path, text + "\n")
+
+    def remove(self) -> None:
+        """Removes the run and all that is in it."""
+        shutil.rmtree(self.directory)
 
     def __enter__(self) -> Self:
         lock = self._stack.enter_context(
@@ -75,27 +86,31 @@ class RunDirectory:
         if not self.config_path.is_file():
             raise BertError(
                 f"{self.directory} is no run: it has no config.json."
+                if self.directory.exists()
+                else f"There is no run {self.directory}."
             )
         return read_json(self.config_path)
 
-    def cut_back(self, name: str, step: int) -> None:
-        """Drops lines of a log that belong to steps after `step`."""
+    def read_log(self, name: str) -> list[dict[str, Any]]:
+        """Reads all whole lines of a log; none where there is no such log."""
         path = self.directory / name
         if not path.is_file():
-            return
-        kept = []
+            return []
+        lines = []
         for line in path.read_text(encoding="utf-8").split("\n"):
-            try:
-                is_kept = bool(line) and json.loads(line)["step"] <= step
-            except (json.JSONDecodeError, KeyError):
-                # 断电时可能只写了半行：这一行不算数
-                is_kept = False
-            if is_kept:
-                kept.append(line + "\n")
-        atomic.write_text(path, "".join(kept))
+            # 断电时可能只写了半行：这一行不算数
+            with suppress(json.JSONDecodeError):
+                lines.append(json.loads(line))
+        return [x for x in lines if isinstance(x, dict) and "step" in x]
 
-    def open_log(self, name: str) -> "JsonLines":
-        """Opens a log for appending; it is closed with the run."""
+    def continue_log(self, name: str, step: int) -> "JsonLines":
+        """Opens a log for appending, without what came after `step`.
+
+        It is closed with the run.
+        """
+        kept = [x for x in self.read_log(name) if x["step"] <= step]
+        text = "".join(json.dumps(line) + "\n" for line in kept)
+        atomic.write_text(self.directory / name, text)
         file = (self.directory / name).open("a", encoding="utf-8")
         return JsonLines(self._stack.enter_context(file))
 

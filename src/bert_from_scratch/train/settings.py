@@ -27,11 +27,13 @@ class TrainingSettings:
         num_accumulated: Micro-batches a step, on every process.
         precision: Of activations; weights stay float32.
         compiles: Whether to use torch.compile.
+        shards_weights: Whether several processes divide weights and averages
+            among them (FSDP2) instead of each keeping all (DDP).
         seed: Decides weights, order, masks and dropout.
         log_every: Steps between two lines of metrics.
         evaluate_every: Steps between two evaluations; 0: only at the end.
         checkpoint_every: Steps between two checkpoints; 0: only at the end.
-        keep_checkpoints: How many of the newest are kept.
+        keep_checkpoints: How many of the newest are kept, besides the best.
     """
 
     steps: int | None = None
@@ -47,6 +49,7 @@ class TrainingSettings:
     num_accumulated: int = 1
     precision: Precision = "fp32"
     compiles: bool = False
+    shards_weights: bool = False
     seed: int = 0
     log_every: int = 10
     evaluate_every: int = 0

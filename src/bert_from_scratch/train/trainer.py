@@ -1,19 +1,22 @@
 """BertTrainer: one loop for pre-training and fine-tuning."""
 
 import math
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from bert_from_scratch.data.batch import Batch
 from bert_from_scratch.data.counter_random import hash_places
 from bert_from_scratch.data.prefetch import prefetch
-from bert_from_scratch.data.steps import StepData, StepSource
+from bert_from_scratch.data.steps import Position, StepData, StepSource
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.objectives.output import StepOutput
 from bert_from_scratch.train.budget import Budget
@@ -49,6 +52,7 @@ class StepResult:
         learning_rate: That was used.
         gradient_norm: Before clipping.
         num_tokens: Real tokens, over all processes.
+        wait_seconds: Spent on waiting for data.
     """
 
     step: int
@@ -57,10 +61,24 @@ class StepResult:
     learning_rate: float
     gradient_norm: float
     num_tokens: int
+    wait_seconds: float = field(default=0.0, compare=False)
 
 
 class NonFiniteLossError(BertError):
-    """The loss is infinite or not a number; the step was not taken."""
+    """The loss is infinite or not a number; the step was not taken.
+
+    Attributes:
+        result: The step that was not taken.
+    """
+
+    def __init__(self, result: StepResult) -> None:
+        parts = (f"{n} {p.loss}" for n, p in result.parts.items())
+        super().__init__(
+            f"The loss is {result.loss} at step {result.step} "
+            f"({', '.join(parts)}).",
+            hint="lower --lr, or lengthen the warm-up",
+        )
+        self.result = result
 
 
 class BertTrainer:
@@ -89,46 +107,74 @@ class BertTrainer:
         self.source = source
         self.settings = settings
         self.processes = processes
+        # 先切分再建优化器：Adam 的均值要跟着切开的权重走
+        self._runner = self._wrap(self.model)
         self.optimizer = build_optimizer(self.model, settings)
         self.state = TrainingState()
         self.budget = Budget(settings, source)
         self._parameters = [
             p for p in self.model.parameters() if p.requires_grad
         ]
-        self._runner = self._wrap(self.model)
 
     def _wrap(self, model: nn.Module) -> nn.Module:
-        if self.processes.count > 1:
+        if self.processes.count > 1 and self.settings.shards_weights:
+            model = _shard(model)
+        elif self.processes.count > 1:
             model = DistributedDataParallel(model)
         if self.settings.compiles:
-            model = cast("nn.Module", torch.compile(model))
+            # 每个阶段形状固定：各编译一次，好过一份形状可变的慢代码
+            model = cast("nn.Module", torch.compile(model, dynamic=False))
         return model
 
     def restore(self, state: TrainingState) -> None:
         """Goes on from a checkpoint that was loaded into the model."""
         self.state = state
-        self.budget = Budget(self.settings, self.source, state.seconds)
+        self.budget = Budget(
+            self.settings, self.source, state.seconds, state.schedule_start
+        )
+        self.budget.tick(self.processes)
 
     @property
     def is_over(self) -> bool:
         """Whether the budget is used up."""
-        state = self.state
-        return self.budget.progress(state.step, state.position) >= 1
+        return self.progress >= 1
+
+    @property
+    def progress(self) -> float:
+        """Part of the budget that is used up, 0 to 1."""
+        return self.budget.progress(self.state.step, self.state.position)
 
     def fit(self, after_step: Callable[[StepResult], bool]) -> bool:
         """Trains until the budget is used up.
 
         Args:
             after_step: Called after every step; returns whether to stop.
+                All processes stop when one wants to.
 
         Returns:
             Whether the budget was used up.
         """
-        with closing(prefetch(self.source.steps(self.state.position))) as steps:
-            while not self.is_over:
-                if after_step(self.train_batch(next(steps))):
-                    return self.is_over
+        while not self.is_over:
+            position = self._advance()
+            with closing(prefetch(self.source.steps(position))) as steps:
+                while not self.is_over and self._advance() == position:
+                    result = self._train_next(steps)
+                    position = self.state.position
+                    if self.processes.any(after_step(result)):
+                        return self.is_over
         return True
+
+    def _advance(self) -> Position:
+        """Enters the next phase when it is time; returns the place."""
+        position = self.source.advance(self.state.position, self.progress)
+        self.state = replace(self.state, position=position)
+        return position
+
+    def _train_next(self, steps: Iterator[StepData]) -> StepResult:
+        start = time.monotonic()
+        data = next(steps)
+        waited = time.monotonic() - start
+        return replace(self.train_batch(data), wait_seconds=waited)
 
     def train_epoch(self) -> list[StepResult]:
         """Trains to the end of the current epoch."""
@@ -162,12 +208,7 @@ class BertTrainer:
         result = self._describe(data, totals)
         if not math.isfinite(result.loss):
             self.optimizer.zero_grad()
-            raise NonFiniteLossError(
-                f"The loss is {result.loss} at step {result.step} ("
-                + ", ".join(f"{n} {p.loss}" for n, p in result.parts.items())
-                + ").",
-                hint="lower --lr, or lengthen the warm-up",
-            )
+            raise NonFiniteLossError(result)
         return self._update(data, result)
 
     def _backward(
@@ -225,14 +266,18 @@ class BertTrainer:
             group["lr"] = rate
         self.optimizer.step()
         self.optimizer.zero_grad()
+        self.budget.tick(self.processes)
         self.budget.start_schedule()
         self.state = replace(
             state,
             step=state.step + 1,
             position=data.following,
             seconds=self.budget.seconds,
+            schedule_start=self.budget.schedule_start,
             num_tokens=state.num_tokens + data.num_tokens,
         )
+        if isinstance(norm, DTensor):
+            norm = norm.full_tensor()
         return replace(result, learning_rate=rate, gradient_norm=float(norm))
 
     def evaluate(self, batches: Iterable[Batch]) -> dict[str, PartResult]:
@@ -247,7 +292,9 @@ class BertTrainer:
         torch.manual_seed(int(mixed[0] >> 1))
 
     def _hold_back_sync(self, hold: bool) -> AbstractContextManager[Any]:
-        if hold and isinstance(self._runner, DistributedDataParallel):
+        if isinstance(self.model, FSDPModule):
+            self.model.set_requires_gradient_sync(not hold)
+        elif hold and isinstance(self._runner, DistributedDataParallel):
             return self._runner.no_sync()
         return nullcontext()
 
@@ -255,3 +302,13 @@ class BertTrainer:
         if self.settings.precision == "fp32":
             return nullcontext()
         return torch.autocast(self.device.type, torch.bfloat16)
+
+
+def _shard(model: nn.Module) -> nn.Module:
+    """Divides weights among the processes, layer by layer (FSDP2)."""
+    stacks = [m for m in model.modules() if isinstance(m, nn.ModuleList)]
+    for layer in (layer for stack in stacks for layer in stack):
+        # 逐层切分：任何时候只有一层的权重是完整的
+        fully_shard(layer)
+    fully_shard(model)
+    return model

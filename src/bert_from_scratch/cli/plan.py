@@ -1,0 +1,92 @@
+"""`bert plan`: what a run will take, before it runs."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bert_from_scratch.cli.console import print_json, print_table, say
+from bert_from_scratch.cli.options import (
+    AccumulateOption,
+    BatchTokensOption,
+    ConfigOption,
+    DeviceOption,
+    EpochsOption,
+    InitOption,
+    JsonFlag,
+    MaxLengthOption,
+    MinutesOption,
+    NoNspFlag,
+    PhasesOption,
+    PresetOption,
+    StepsOption,
+)
+from bert_from_scratch.cli.training_progress import format_time
+
+EXAMPLE = "Example: bert plan my-data --preset base --epochs 10 --price 2.50"
+
+
+def plan(
+    data: Annotated[Path, typer.Argument(help="Token shards of bert prepare.")],
+    preset: PresetOption = None,
+    config: ConfigOption = None,
+    init: InitOption = None,
+    steps: StepsOption = None,
+    epochs: EpochsOption = None,
+    minutes: MinutesOption = None,
+    batch_tokens: BatchTokensOption = None,
+    max_length: MaxLengthOption = 128,
+    phases: PhasesOption = None,
+    accumulate: AccumulateOption = 1,
+    no_nsp: NoNspFlag = False,
+    price: Annotated[
+        float | None, typer.Option(help="Of an hour of this machine.")
+    ] = None,
+    trial: Annotated[
+        float, typer.Option(help="Seconds to measure each phase.")
+    ] = 10.0,
+    device: DeviceOption = "auto",
+    as_json: JsonFlag = False,
+) -> None:
+    """Measure some steps here, and say what the whole run will take."""
+    from bert_from_scratch.train.defaults import make_plan
+    from bert_from_scratch.train.trial import forecast
+
+    found = forecast(
+        make_plan(
+            data,
+            preset=preset,
+            config_path=config,
+            init_dir=init,
+            batch_tokens=batch_tokens,
+            max_length=max_length,
+            phases=phases,
+            no_nsp=no_nsp,
+            device=device,
+            steps=steps,
+            epochs=epochs,
+            minutes=minutes,
+            num_accumulated=accumulate,
+            evaluate_every=500,
+        ),
+        trial,
+    )
+    hours = found.seconds / 3600
+    cost = None if price is None else hours * price
+    if as_json:
+        print_json({**asdict(found), "hours": hours, "cost": cost})
+        return
+    rows = [
+        ("weights", f"{found.num_parameters:,}"),
+        ("steps", f"{found.num_steps:,}"),
+        ("epochs", f"{found.num_epochs:.2f}"),
+        ("tokens", f"{found.num_tokens:,}"),
+        ("speed", f"{found.tokens_per_second:,.0f} tokens/s"),
+        ("memory", f"{found.peak_bytes / 2**30:.2f} GiB"),
+        ("time", f"{format_time(found.seconds)} ({hours:.2f} hours)"),
+    ]
+    if cost is not None:
+        rows.append(("cost", f"{cost:,.2f}"))
+    print_table(rows)
+    say(f"Start it: bert pretrain {data} --out my-run, with the same options.")

@@ -1,0 +1,229 @@
+"""What a run does when it is not told: chosen by model, data and machine."""
+
+import logging
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from bert_from_scratch.config import BertConfig
+from bert_from_scratch.data.phases import Phase, read_phases
+from bert_from_scratch.data.shards import TokenShards
+from bert_from_scratch.errors import BertError
+from bert_from_scratch.model.device import choose_device
+from bert_from_scratch.model.directory import find
+from bert_from_scratch.tokenizer import WordPieceTokenizer
+from bert_from_scratch.tokenizer.growth import add_words, read_words
+from bert_from_scratch.train.pretraining_plan import PretrainingPlan
+from bert_from_scratch.train.settings import TrainingSettings
+
+logger = logging.getLogger(__name__)
+
+# 模型越窄，能承受的学习率越大；论文的 1e-4 是为百万步的训练而定
+LEARNING_RATES = ((256, 1e-3), (512, 7e-4), (768, 5e-4))
+LARGE_LEARNING_RATE = 2e-4
+INIT_LEARNING_RATE = 1e-4
+
+GPU_BATCH_TOKENS = 65536
+CPU_BATCH_TOKENS = 4096
+MIN_BATCH_TOKENS = 256
+STEPS_AN_EPOCH = 8
+EPOCHS = 40
+MIN_STEPS = 2000
+
+
+def make_plan(
+    data_dir: Path,
+    *,
+    preset: str | None = None,
+    config_path: Path | None = None,
+    init_dir: Path | None = None,
+    words_path: Path | None = None,
+    batch_tokens: int | None = None,
+    max_length: int = 128,
+    phases: str | None = None,
+    no_nsp: bool = False,
+    device: str = "auto",
+    num_threads: int | None = None,
+    precision: str = "auto",
+    compiles: bool | None = None,
+    learning_rate: float | None = None,
+    mask_rate: float = 0.15,
+    whole_word: bool = False,
+    held_out_share: float = 0.01,
+    recomputes: bool = False,
+    **settings: Any,
+) -> PretrainingPlan:
+    """Makes a plan of what the user gave and what follows from it.
+
+    Args:
+        data_dir: Token shards.
+        preset: Name of a model shape; None: base.
+        config_path: A config.json instead.
+        init_dir: A BERT to start from instead.
+        words_path: Words that the vocabulary of `init_dir` grew by.
+        batch_tokens: Tokens a step; None: by the device.
+        max_length: Longest sequence, where there are no phases.
+        phases: Lengths and shares, as "128:0.9,512:0.1".
+        no_nsp: Whether there are no sentence pairs.
+        device: Where to train.
+        num_threads: Threads on a CPU; None: measured.
+        precision: "auto", "fp32" or "bf16".
+        compiles: Whether to compile; None: on a GPU.
+        learning_rate: None: by the width of the model.
+        mask_rate: Share of tokens that are hidden.
+        whole_word: Whether whole words are hidden.
+        held_out_share: Share of documents that are only evaluated on.
+        recomputes: Whether to trade time for memory.
+        settings: More fields of `TrainingSettings`.
+    """
+    meta = TokenShards.open(data_dir).meta
+    is_gpu = choose_device(device).type == "cuda"
+    model = _choose_model(preset, config_path, init_dir, meta.vocab_size)
+    num_added = _count_added(data_dir, init_dir, words_path)
+    model = replace(model, vocab_size=model.vocab_size + num_added)
+    if config_path is None:
+        # 变长注意力的快速内核没有 dropout；为快而设为 0，并写进 config.json
+        model = replace(model, attention_probs_dropout_prob=0.0)
+    if batch_tokens is None:
+        batch_tokens = _choose_batch(meta.num_tokens, is_gpu)
+    if not any(settings.get(b) for b in ("steps", "epochs", "minutes")):
+        settings |= budget(meta.num_tokens, batch_tokens)
+    if precision == "auto":
+        precision = "bf16" if is_gpu else "fp32"
+    if learning_rate is None:
+        learning_rate = choose_rate(model, init_dir is not None)
+    if not is_gpu and num_threads is None:
+        num_threads = choose_threads(model.hidden_size)
+    return PretrainingPlan(
+        data_dir=str(data_dir.resolve()),
+        data_sha256=meta.files["tokens.bin"]["sha256"],
+        model=model,
+        training=TrainingSettings(
+            learning_rate=learning_rate,
+            precision=precision,  # type: ignore[arg-type]
+            compiles=is_gpu if compiles is None else compiles,
+            **settings,
+        ),
+        preset=_name_model(preset, config_path, init_dir),
+        init_dir=None if init_dir is None else str(init_dir.resolve()),
+        num_added=num_added,
+        batch_tokens=batch_tokens,
+        phases=read_phases(phases) if phases else (Phase(max_length),),
+        with_pairs=not no_nsp,
+        mask_rate=mask_rate,
+        whole_word=whole_word,
+        held_out_share=held_out_share,
+        recomputes=recomputes,
+        device=device,
+        num_threads=num_threads,
+    )
+
+
+def _choose_batch(num_tokens: int, is_gpu: bool) -> int:
+    """Returns how many tokens a step has, at least a few steps an epoch."""
+    # 语料很小时批次也小：同样的时间里多走几步，学得更快
+    most = GPU_BATCH_TOKENS if is_gpu else CPU_BATCH_TOKENS
+    return min(most, max(MIN_BATCH_TOKENS, num_tokens // STEPS_AN_EPOCH))
+
+
+def _name_model(
+    preset: str | None, config_path: Path | None, init_dir: Path | None
+) -> str | None:
+    if config_path is not None or init_dir is not None:
+        return None
+    return preset or "base"
+
+
+def _choose_model(
+    preset: str | None,
+    config_path: Path | None,
+    init_dir: Path | None,
+    vocab_size: int,
+) -> BertConfig:
+    given = [x for x in (preset, config_path, init_dir) if x is not None]
+    if len(given) > 1:
+        raise BertError("Give one of --preset, --config, --init.")
+    if init_dir is not None:
+        return BertConfig.load(find(init_dir) / "config.json")
+    if config_path is not None:
+        return BertConfig.load(config_path)
+    return BertConfig.preset(preset or "base", vocab_size=vocab_size)
+
+
+def _count_added(
+    data_dir: Path, init_dir: Path | None, words_path: Path | None
+) -> int:
+    """Returns how many words the data's vocabulary adds to the model's."""
+    if init_dir is None:
+        if words_path is None:
+            return 0
+        raise BertError(
+            "--add-tokens grows the vocabulary of an --init model.",
+            hint="for a new model: bert tokenizer train",
+        )
+    old = expected = WordPieceTokenizer.load(find(init_dir))
+    command = f"bert prepare ... --tokenizer {init_dir}"
+    if words_path is not None:
+        expected = add_words(old, read_words(words_path))
+        command += f" --add-tokens {words_path}"
+    found = WordPieceTokenizer.load(TokenShards.open(data_dir).tokenizer_dir)
+    if found.vocabulary != expected.vocabulary:
+        # 词表不同，编号就另有所指：模型会把每个词都读错
+        raise BertError(
+            f"{data_dir} was made with another vocabulary than that of "
+            f"{init_dir}.",
+            hint=f"{command}; or name new words with --add-tokens",
+        )
+    return len(expected) - len(old)
+
+
+def choose_rate(config: BertConfig, has_init: bool) -> float:
+    """Returns the highest learning rate for a model of this width."""
+    if has_init:
+        return INIT_LEARNING_RATE
+    for width, rate in LEARNING_RATES:
+        if config.hidden_size <= width:
+            return rate
+    return LARGE_LEARNING_RATE
+
+
+def budget(num_tokens: int, batch_tokens: int) -> dict[str, int]:
+    """Returns the budget of a run that was given none.
+
+    40 epochs, as in the paper; for little text more, so that there are enough
+    steps to learn anything.
+    """
+    steps_an_epoch = max(num_tokens / batch_tokens, 1)
+    if EPOCHS * steps_an_epoch < MIN_STEPS:
+        return {"steps": MIN_STEPS}
+    return {"epochs": EPOCHS}
+
+
+def choose_threads(width: int) -> int:
+    """Times a layer with all cores and with one; returns the better number.
+
+    On a busy machine threads wait for each other, and one can beat two.
+    """
+    before = torch.get_num_threads()
+    candidates = sorted({1, before})
+    if len(candidates) == 1:
+        return before
+    x, weight = torch.randn(1024, width), torch.randn(4 * width, width)
+    best = dict.fromkeys(candidates, float("inf"))
+    for _ in range(5):
+        for number in candidates:
+            torch.set_num_threads(number)
+            best[number] = min(best[number], _time_layer(x, weight))
+    torch.set_num_threads(before)
+    return min(candidates, key=best.__getitem__)
+
+
+def _time_layer(x: torch.Tensor, weight: torch.Tensor) -> float:
+    start = time.perf_counter()
+    for _ in range(3):
+        F.gelu(F.linear(x, weight)).sum()
+    return time.perf_counter() - start

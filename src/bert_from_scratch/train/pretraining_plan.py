@@ -1,0 +1,78 @@
+"""PretrainingPlan: everything that decides a pre-training run."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from bert_from_scratch.config import BertConfig
+from bert_from_scratch.data.phases import Phase
+from bert_from_scratch.errors import BertError
+from bert_from_scratch.train.settings import TrainingSettings
+
+
+@dataclass(frozen=True)
+class PretrainingPlan:
+    """Everything that decides a pre-training run, as kept in its config.json.
+
+    Attributes:
+        data_dir: Token shards.
+        data_sha256: Checksum of their tokens; the data must not change.
+        model: The shape of the model.
+        training: How to train.
+        preset: The name of that shape, where it has one.
+        init_dir: A BERT to start from; None: fresh weights.
+        num_added: How many words its vocabulary grows by.
+        batch_tokens: Tokens a step.
+        phases: Longest sequences, and their shares of the budget.
+        with_pairs: Whether there is next sentence prediction.
+        mask_rate: Share of tokens that are hidden.
+        whole_word: Whether whole words are hidden.
+        held_out_share: Share of documents that are only evaluated on.
+        recomputes: Whether activations are computed twice to save memory.
+        device: Where to train.
+        num_threads: Threads on a CPU; they decide how sums are rounded.
+    """
+
+    data_dir: str
+    data_sha256: str
+    model: BertConfig
+    training: TrainingSettings
+    preset: str | None = None
+    init_dir: str | None = None
+    num_added: int = 0
+    batch_tokens: int = 8192
+    phases: tuple[Phase, ...] = (Phase(128),)
+    with_pairs: bool = True
+    mask_rate: float = 0.15
+    whole_word: bool = False
+    held_out_share: float = 0.0
+    recomputes: bool = False
+    device: str = "auto"
+    num_threads: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the contents of the run's config.json."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "PretrainingPlan":
+        """Reads the contents of a run's config.json."""
+        try:
+            training = dict(values["training"])
+            training["betas"] = tuple(training["betas"])
+            return cls(
+                **{
+                    **values,
+                    "model": BertConfig.from_dict(values["model"]),
+                    "training": TrainingSettings(**training),
+                    "phases": tuple(Phase(**p) for p in values["phases"]),
+                }
+            )
+        except (KeyError, TypeError) as error:
+            raise BertError(
+                f"The run's config.json is not one of this version: {error}."
+            ) from error
+
+    @property
+    def max_length(self) -> int:
+        """Longest sequence of all phases."""
+        return max(phase.max_length for phase in self.phases)

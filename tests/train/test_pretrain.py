@@ -1,0 +1,337 @@
+"""A whole run: what it leaves behind, and what it refuses."""
+
+import json
+import resource
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from bert_from_scratch import BertForPreTraining, WordPieceTokenizer
+from bert_from_scratch.data.phases import Phase
+from bert_from_scratch.data.shards import TokenShards
+from bert_from_scratch.errors import BertError
+from bert_from_scratch.train import memory, pretrain
+from bert_from_scratch.train.checkpoint import list_checkpoints
+from bert_from_scratch.train.defaults import budget, choose_rate, make_plan
+from bert_from_scratch.train.pretraining_plan import PretrainingPlan
+from bert_from_scratch.train.recorder import Progress
+from bert_from_scratch.train.run_directory import RunDirectory
+
+from ..data.conftest import MakeShards, make_shards
+
+__all__ = ["make_shards"]
+
+TINY = {
+    "vocab_size": 1000,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 64,
+    "max_position_embeddings": 64,
+}
+
+
+@pytest.fixture
+def shards(make_shards: MakeShards) -> TokenShards:
+    generator = np.random.default_rng(1)
+    return make_shards(
+        [
+            generator.integers(1, 30, generator.integers(2, 9)).tolist()
+            for _ in range(60)
+        ]
+    )
+
+
+def plan_for(
+    shards: TokenShards, folder: Path, **choices: Any
+) -> PretrainingPlan:
+    config_path = folder / "tiny.json"
+    config_path.write_text(json.dumps(TINY))
+    return make_plan(
+        shards.directory,
+        **{
+            "config_path": config_path,
+            "batch_tokens": 1024,
+            "max_length": 32,
+            "num_threads": 1,
+            "held_out_share": 0.25,
+            "log_every": 1,
+            "steps": 6,
+            **choices,
+        },
+    )
+
+
+def ignore(progress: Progress) -> None:
+    del progress
+
+
+def read(run: Path, name: str) -> list[dict[str, Any]]:
+    return RunDirectory(run).read_log(name)
+
+
+def test_a_run_leaves_a_model_logs_events_and_a_picture(
+    shards: TokenShards, tmp_path: Path
+) -> None:
+    seen: list[Progress] = []
+    plan = plan_for(shards, tmp_path, evaluate_every=3)
+    result = pretrain.start(plan, tmp_path / "run", seen.append)
+    assert result is not None
+    assert (result.num_steps, len(seen)) == (6, 6)
+    assert seen[-1].progress == 1
+    assert seen[2].seconds_left is not None
+    assert [
+        line["step"] for line in read(tmp_path / "run", "metrics.jsonl")
+    ] == [*range(1, 7)]
+    evaluations = read(tmp_path / "run", "evaluations.jsonl")
+    assert [line["step"] for line in evaluations] == [3, 6]
+    assert result.evaluation is not None
+    assert evaluations[-1]["mlm_loss"] == result.evaluation["mlm"].loss
+    assert result.curve_path is not None
+    assert result.curve_path.read_bytes().startswith(b"\x89PNG")
+    assert list((tmp_path / "run").glob("events.out.tfevents.*"))
+    model = BertForPreTraining.from_pretrained(tmp_path / "run")
+    assert model.config.hidden_size == 32
+    assert len(WordPieceTokenizer.load(tmp_path / "run")) == 1000
+
+
+def test_the_best_checkpoint_outlives_the_newest(
+    shards: TokenShards, tmp_path: Path
+) -> None:
+    plan = plan_for(
+        shards,
+        tmp_path,
+        steps=8,
+        evaluate_every=2,
+        checkpoint_every=1,
+        keep_checkpoints=1,
+        # 学习率极高：第一次评估之后只会变坏
+        learning_rate=0.5,
+        warmup_steps=4,
+    )
+    result = pretrain.start(plan, tmp_path / "run", ignore)
+    assert result is not None
+    lines = read(tmp_path / "run", "evaluations.jsonl")
+    best = min(lines, key=lambda line: float(line["mlm_loss"]))["step"]
+    assert result.best_step == best < 8
+    kept = list_checkpoints(tmp_path / "run" / "checkpoints")
+    assert [path.name for path in kept] == [
+        f"step-{best:08d}",
+        "step-00000008",
+    ]
+
+
+def test_phases_change_the_length_at_their_share(
+    shards: TokenShards, tmp_path: Path
+) -> None:
+    plan = replace(
+        plan_for(shards, tmp_path, steps=8),
+        phases=(Phase(16, 0.75), Phase(64, 0.25)),
+    )
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    pretrain.start(plan, whole, ignore)
+    saved = json.loads(
+        (whole / "checkpoints" / "step-00000008" / "state.json").read_text()
+    )
+    assert (saved["position"]["phase"], saved["position"]["cursor"]) == (1, 2)
+    # 在换阶段的前后各断一次，曲线不变
+    with pytest.raises(pretrain.Interrupted):
+        pretrain.start(plan, broken, stop_at(6))
+    with pytest.raises(pretrain.Interrupted):
+        pretrain.resume(broken, stop_at(7))
+    pretrain.resume(broken, ignore)
+    expected = [line["loss"] for line in read(whole, "metrics.jsonl")]
+    assert [x["loss"] for x in read(broken, "metrics.jsonl")] == expected
+
+
+def stop_at(step: int) -> Any:
+    """Returns a report that asks the run to stop, as SIGTERM does."""
+
+    def report(progress: Progress) -> None:
+        if progress.result.step == step:
+            import os
+            import signal
+
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    return report
+
+
+def test_a_finished_run_is_not_resumed(
+    shards: TokenShards, tmp_path: Path
+) -> None:
+    pretrain.start(plan_for(shards, tmp_path), tmp_path / "run", ignore)
+    with pytest.raises(BertError, match="is finished") as caught:
+        pretrain.resume(tmp_path / "run", ignore)
+    assert "--init" in (caught.value.hint or "")
+    with pytest.raises(BertError, match="exists already"):
+        pretrain.start(plan_for(shards, tmp_path), tmp_path / "run", ignore)
+
+
+def test_changed_data_is_refused(shards: TokenShards, tmp_path: Path) -> None:
+    plan = plan_for(shards, tmp_path)
+    with pytest.raises(pretrain.Interrupted):
+        pretrain.start(plan, tmp_path / "run", stop_at(2))
+    config_path = tmp_path / "run" / "config.json"
+    values = json.loads(config_path.read_text())
+    config_path.write_text(json.dumps({**values, "data_sha256": "0" * 64}))
+    with pytest.raises(BertError, match="has changed since"):
+        pretrain.resume(tmp_path / "run", ignore)
+
+
+def test_two_runs_cannot_share_a_directory(
+    shards: TokenShards, tmp_path: Path
+) -> None:
+    plan = plan_for(shards, tmp_path)
+    with pytest.raises(pretrain.Interrupted):
+        pretrain.start(plan, tmp_path / "run", stop_at(2))
+    with (
+        RunDirectory(tmp_path / "run"),
+        pytest.raises(BertError, match="Another process"),
+    ):
+        pretrain.resume(tmp_path / "run", ignore)
+
+
+def test_settings_that_do_not_fit_leave_nothing_behind(
+    shards: TokenShards, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    with pytest.raises(BertError, match="max_position_embeddings=64"):
+        pretrain.start(plan_for(shards, tmp_path, max_length=128), out, ignore)
+    small = plan_for(shards, tmp_path)
+    small = replace(small, model=replace(small.model, vocab_size=900))
+    with pytest.raises(BertError, match="has 1000 entries"):
+        pretrain.start(small, out, ignore)
+    with pytest.raises(BertError, match="does not divide"):
+        pretrain.start(
+            plan_for(shards, tmp_path, num_accumulated=3), out, ignore
+        )
+    assert not out.exists()
+
+
+def test_recomputed_activations_change_no_number(
+    shards: TokenShards, tmp_path: Path
+) -> None:
+    losses = []
+    for name, recomputes in (("plain", False), ("again", True)):
+        plan = plan_for(shards, tmp_path, recomputes=recomputes)
+        pretrain.start(plan, tmp_path / name, ignore)
+        lines = read(tmp_path / name, "metrics.jsonl")
+        losses.append([line["loss"] for line in lines])
+    assert losses[0] == losses[1]
+
+
+def test_googles_adam_takes_other_steps(
+    shards: TokenShards, tmp_path: Path
+) -> None:
+    losses = []
+    for corrects in (True, False):
+        plan = plan_for(shards, tmp_path, corrects_bias=corrects)
+        pretrain.start(plan, tmp_path / str(corrects), ignore)
+        lines = read(tmp_path / str(corrects), "metrics.jsonl")
+        losses.append([line["loss"] for line in lines])
+    assert losses[0][0] == losses[1][0]
+    assert losses[0][-1] != losses[1][-1]
+
+
+def test_training_goes_on_from_a_model_and_learns_new_words(
+    shards: TokenShards, make_shards: MakeShards, tmp_path: Path
+) -> None:
+    first = plan_for(shards, tmp_path)
+    pretrain.start(first, tmp_path / "first", ignore)
+    choices: dict[str, Any] = {
+        "config_path": None,
+        "init_dir": tmp_path / "first",
+        "steps": 1,
+        "learning_rate": 1e-9,
+    }
+    again = plan_for(shards, tmp_path, **choices)
+    assert again.model.attention_probs_dropout_prob == 0
+    pretrain.start(again, tmp_path / "again", ignore)
+    old, new = (
+        BertForPreTraining.from_pretrained(tmp_path / name).state_dict()
+        for name in ("first", "again")
+    )
+    for name, tensor in old.items():
+        torch.testing.assert_close(new[name], tensor, atol=1e-6, rtol=0)
+
+    words = tmp_path / "words.txt"
+    words.write_text("W1w2\n")
+    with pytest.raises(BertError, match="another vocabulary"):
+        plan_for(shards, tmp_path, **choices, words_path=words)
+    with pytest.raises(BertError, match="--init model"):
+        plan_for(shards, tmp_path, words_path=words)
+
+
+@pytest.mark.parametrize(
+    ("num_tokens", "expected"),
+    [(600, {"steps": 2000}), (10_000_000, {"epochs": 40})],
+)
+def test_the_default_budget_grows_with_the_text(
+    num_tokens: int, expected: dict[str, int]
+) -> None:
+    assert budget(num_tokens, 4096) == expected
+
+
+def test_wider_models_get_lower_rates(shards: TokenShards) -> None:
+    from bert_from_scratch import BertConfig
+
+    names = ("tiny", "mini", "small", "medium", "base", "large")
+    rates = [choose_rate(BertConfig.preset(name), False) for name in names]
+    assert rates == sorted(rates, reverse=True)
+    assert choose_rate(BertConfig.preset("tiny"), True) == 1e-4
+
+
+def test_out_of_memory_names_a_size_that_fits(
+    shards: TokenShards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step of over 600 tokens at once does not fit, a smaller one does."""
+    from bert_from_scratch.train.trainer import BertTrainer
+
+    real = BertTrainer._backward
+
+    def limited(self: BertTrainer, batch: Any, *rest: Any) -> None:
+        if len(batch.input_ids) > 600:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+        real(self, batch, *rest)
+
+    monkeypatch.setattr(BertTrainer, "_backward", limited)
+    with pytest.raises(BertError, match="Out of memory with 1,024") as caught:
+        pretrain.start(plan_for(shards, tmp_path), tmp_path / "run", ignore)
+    assert caught.value.hint is not None
+    assert "--accumulate 2 fits" in caught.value.hint
+    assert not (tmp_path / "run").exists()
+    assert not memory.is_out_of_memory(RuntimeError("something else"))
+
+
+def test_a_full_disk_keeps_the_checkpoints_that_are_whole(
+    shards: TokenShards, tmp_path: Path
+) -> None:
+    plan = plan_for(shards, tmp_path, checkpoint_every=1)
+    with pytest.raises(pretrain.Interrupted):
+        pretrain.start(plan, tmp_path / "run", stop_at(2))
+    before = list_checkpoints(tmp_path / "run" / "checkpoints")
+    # 以文件大小上限代替写满的磁盘：同样是写到一半出错
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from bert_from_scratch.train.pretrain import resume\n"
+        "resume(Path(sys.argv[1]), lambda progress: None)\n"
+    )
+    limit = 40_000
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "run")],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(
+            resource.RLIMIT_FSIZE, (limit, limit)
+        ),
+    )
+    assert done.returncode != 0
+    assert list_checkpoints(tmp_path / "run" / "checkpoints") == before
+    assert pretrain.resume(tmp_path / "run", ignore) is not None
