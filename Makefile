@@ -37,6 +37,8 @@ demo: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/tokenizer.py
 	$(BIN)/python benchmarks/inference.py
+	$(BIN)/python benchmarks/data.py
+	$(BIN)/python benchmarks/pretraining.py
 
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,6 +1,6 @@
 """Pairs, packing and masks: tokens a second on one core, beside two peers.
 
-    python benchmarks/data.py [--megabytes 40]
+    python benchmarks/data.py [--repeat 10]
 
 The peers are Google's recipe in plain Python (as its script works: lists of
 ids, one document after the other, masks included) and Hugging Face's masking
@@ -9,7 +9,11 @@ collator on ready-made blocks of 128 ids, which makes no pairs at all.
 
 import argparse
 import lzma
+import os
 import random
+import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -22,7 +26,6 @@ import transformers
 import report
 from bert_from_scratch import WordPieceTokenizer
 from bert_from_scratch.data.masking import MaskingRule
-from bert_from_scratch.data.prepare import prepare
 from bert_from_scratch.data.pretraining import BatchShape, PretrainingData
 from bert_from_scratch.data.shards import TokenShards
 from bert_from_scratch.data.steps import Position
@@ -30,72 +33,117 @@ from bert_from_scratch.tokenizer.vocabulary import read_vocabulary
 
 SEED = 0
 LENGTH = 128
+BATCH_TOKENS = 65536
+# Google 官方词表的编号与其脚本的默认上限
+MASK_ID, VOCAB_SIZE, MAX_PREDICTIONS = 103, 30522, 20
 
 
 def main() -> None:
-    """Prepares real text once, then times all three."""
+    """Prepares real text, then times pairs and masks of all three."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--megabytes", type=int, default=40)
+    parser.add_argument("--repeat", type=int, default=10)
     parser.add_argument("--out", type=Path, default=Path("build/data.json"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    data_dir = report.data_dir()
-    with tempfile.TemporaryDirectory() as folder:
-        shards, tokenizer, row = prepare_text(
-            data_dir, Path(folder), arguments.megabytes
-        )
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        tokenizer = set_up(report.data_dir(), folder)
+        rows = prepare_text(folder, times=1)
+        shards = TokenShards.open(folder / "data-1")
+        if arguments.repeat > 1:
+            rows += prepare_text(folder, arguments.repeat)
         ours = time_ours(shards, tokenizer)
-        google = time_google(shards, tokenizer)
-        hugging_face = time_hugging_face(shards, Path(folder))
-    rows = [
-        row,
-        {
-            "what": "pairs + packing + masks, tokens/s",
-            "ours": ours,
-            "peer": google,
-            "peer is": "Google's recipe in Python",
-            "ratio": ours / google,
-        },
-        {
-            "what": "masks, tokens/s",
-            "ours": ours,
-            "peer": hugging_face,
-            "peer is": "Hugging Face's collator",
-            "ratio": ours / hugging_face,
-        },
-    ]
+        peers = {
+            "Google's recipe in Python": time_google(shards),
+            "Hugging Face's collator, no pairs": time_hugging_face(
+                shards, folder
+            ),
+        }
+    rows.append(row("pairs + packing + masks, tokens/s", ours, bar=10e6))
+    for peer, speed in peers.items():
+        rows.append(row(f"beside {peer}", ours, 8.0, speed))
     report.write(arguments.out, report.describe_run(SEED), rows)
 
 
-def prepare_text(
-    data_dir: Path, folder: Path, megabytes: int
-) -> tuple[TokenShards, WordPieceTokenizer, dict[str, Any]]:
-    """Runs `prepare` on the beginning of English Wikipedia."""
-    text_path = folder / "text.txt"
-    with lzma.open(data_dir / "wiki_en.txt.xz") as file:
-        data = file.read(megabytes * 1_000_000)
-    text_path.write_bytes(data[: data.rfind(b"\n\n") + 1])
+def row(
+    what: str, ours: float, bar: float, peer: float | None = None
+) -> dict[str, Any]:
+    """Makes one line of the table."""
+    return {
+        "what": what,
+        "ours": ours,
+        "peer": "-" if peer is None else peer,
+        "ratio": "-" if peer is None else ours / peer,
+        "bar": bar,
+    }
+
+
+def set_up(data_dir: Path, folder: Path) -> WordPieceTokenizer:
+    """Unpacks English Wikipedia and saves the official vocabulary."""
+    with (
+        lzma.open(data_dir / "wiki_en.txt.xz") as source,
+        (folder / "text.txt").open("wb") as target,
+    ):
+        shutil.copyfileobj(source, target)
     vocab_path = data_dir / "vocabs" / "bert-base-uncased-vocab.txt"
     tokenizer = WordPieceTokenizer(read_vocabulary(vocab_path))
     tokenizer.save(folder / "tokenizer")
+    return tokenizer
+
+
+def prepare_text(folder: Path, times: int) -> list[dict[str, Any]]:
+    """Runs `bert prepare` on the text, some times over."""
+    corpus_dir, out = folder / f"corpus-{times}", folder / f"data-{times}"
+    corpus_dir.mkdir()
+    for number in range(times):
+        os.link(folder / "text.txt", corpus_dir / f"{number}.txt")
+    bert = Path(sys.executable).with_name("bert")
     start = time.perf_counter()
-    prepare([text_path], folder / "tokenizer", folder / "data")
+    process = subprocess.Popen(
+        [
+            *(bert, "prepare", corpus_dir, "--out", out),
+            *("--tokenizer", folder / "tokenizer"),
+        ],
+        stderr=subprocess.DEVNULL,
+    )
+    peak = 0
+    while process.poll() is None:
+        peak = max(peak, resident_bytes(process.pid))
+        time.sleep(0.2)
     seconds = time.perf_counter() - start
-    shards = TokenShards.open(folder / "data")
-    size = sum(file["bytes"] for file in shards.meta.files.values())
-    row = {
-        "what": f"prepare {megabytes} MB, MB/s",
-        "ours": text_path.stat().st_size / 1e6 / seconds,
-        "peer": "-",
-        "peer is": f"{size / shards.meta.num_tokens:.2f} bytes a token",
-        "ratio": "-",
-    }
-    return shards, tokenizer, row
+    assert process.returncode == 0
+    megabytes = times * (folder / "text.txt").stat().st_size / 1e6
+    meta = TokenShards.open(out).meta
+    size = sum(file["bytes"] for file in meta.files.values())
+    text = f"prepare {megabytes:,.0f} MB"
+    return [
+        row(f"{text}, MB/s", megabytes / seconds, bar=5.0),
+        row(f"{text}, peak MB of all processes", peak / 1e6, bar=1500.0),
+        row(f"{text}, bytes a token", size / meta.num_tokens, bar=2.3),
+    ]
+
+
+def resident_bytes(pid: int) -> int:
+    """Returns the memory of a process and of all that it started."""
+    total = 0
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            # 第四栏是父进程号；共享页按份额计（PSS），不重复数
+            parent = int(
+                (folder / "stat").read_text().rsplit(")")[1].split()[1]
+            )
+            if pid in (parent, int(folder.name)):
+                rollup = (folder / "smaps_rollup").read_text()
+                line = next(x for x in rollup.split("\n") if x[:4] == "Pss:")
+                total += 1024 * int(line.split()[1])
+        except (OSError, StopIteration):
+            continue
+    return total
 
 
 def time_ours(shards: TokenShards, tokenizer: WordPieceTokenizer) -> float:
     """Times whole steps, the plan of the epoch included."""
-    shape = BatchShape(LENGTH, row_tokens=65536, num_rows=1)
+    shape = BatchShape.plan(BATCH_TOKENS, LENGTH)
     rule = MaskingRule.of(tokenizer)
     data = PretrainingData(shards, tokenizer, shape, rule, SEED)
     start = time.process_time()
@@ -109,17 +157,31 @@ def time_ours(shards: TokenShards, tokenizer: WordPieceTokenizer) -> float:
     return num_tokens / (time.process_time() - start)
 
 
-def time_google(shards: TokenShards, tokenizer: WordPieceTokenizer) -> float:
-    """Times the recipe document by document, on lists."""
+def time_google(shards: TokenShards) -> float:
+    """Times the recipe document by document, to batches of 512 rows."""
     documents = to_lists(shards, limit=400)
     generator = random.Random(SEED)
     start = time.process_time()
     num_tokens = 0
+    rows: list[Features] = []
     for number in range(len(documents)):
         for pair in google_pairs(documents, number, generator):
-            google_mask(pair, tokenizer, generator)
-            num_tokens += len(pair)
+            num_tokens += len(pair[0])
+            masked = google_mask(pair[0], generator)
+            rows.append(google_features(*pair, *masked))
+            if len(rows) == 512:
+                to_tensors(rows)
+                rows = []
+    to_tensors(rows)
     return num_tokens / (time.process_time() - start)
+
+
+Features = dict[str, list[int]]
+
+
+def to_tensors(rows: list[Features]) -> dict[str, torch.Tensor]:
+    """Makes what a model can be given."""
+    return {name: torch.tensor([row[name] for row in rows]) for name in rows[0]}
 
 
 def to_lists(shards: TokenShards, limit: int) -> list[list[list[int]]]:
@@ -138,8 +200,12 @@ def to_lists(shards: TokenShards, limit: int) -> list[list[list[int]]]:
 
 def google_pairs(
     documents: list[list[list[int]]], number: int, generator: random.Random
-) -> Iterator[list[int]]:
-    """Makes the pairs of one document as the published recipe says."""
+) -> Iterator[tuple[list[int], list[int], int]]:
+    """Makes the pairs of one document as the published recipe says.
+
+    Yields:
+        Ids with special tokens, segments, and whether the second is random.
+    """
     document = documents[number]
     budget = LENGTH - 3
     target = budget
@@ -156,14 +222,15 @@ def google_pairs(
             if len(chunk) >= 2:
                 cut = generator.randint(1, len(chunk) - 1)
             first = [i for sentence in chunk[:cut] for i in sentence]
-            if len(chunk) == 1 or generator.random() < 0.5:
+            is_random = len(chunk) == 1 or generator.random() < 0.5
+            if is_random:
                 wanted = target - len(first)
                 second = google_random(documents, number, wanted, generator)
                 place -= len(chunk) - cut
             else:
                 second = [i for sentence in chunk[cut:] for i in sentence]
             google_truncate(first, second, budget, generator)
-            yield [101, *first, 102, *second, 102]
+            yield (*google_join(first, second), int(is_random))
             chunk, size = [], 0
         place += 1
 
@@ -204,21 +271,80 @@ def google_truncate(
             longer.pop()
 
 
+def google_join(
+    first: list[int], second: list[int]
+) -> tuple[list[int], list[int]]:
+    """Puts special tokens around two segments, token by token."""
+    ids, segments = [101], [0]
+    for number in first:
+        ids.append(number)
+        segments.append(0)
+    ids.append(102)
+    segments.append(0)
+    for number in second:
+        ids.append(number)
+        segments.append(1)
+    ids.append(102)
+    segments.append(1)
+    return ids, segments
+
+
 def google_mask(
-    ids: list[int], tokenizer: WordPieceTokenizer, generator: random.Random
+    ids: list[int], generator: random.Random
 ) -> tuple[list[int], list[int], list[int]]:
-    """Hides 15 % of a pair, 80/10/10."""
-    places = [i for i, token in enumerate(ids) if token not in (101, 102)]
-    generator.shuffle(places)
+    """Hides 15 % of a pair, 80/10/10, candidate by candidate."""
+    # 与原版一样：候选是一组组的下标（全词遮盖时一组不止一个），逐组检查
+    groups = []
+    for place, number in enumerate(ids):
+        if number in (101, 102):
+            continue
+        groups.append([place])
+    generator.shuffle(groups)
     output = list(ids)
     count = max(1, round(0.15 * len(ids)))
-    chosen = sorted(places[:count])
-    for place in chosen:
-        if generator.random() < 0.8:
-            output[place] = tokenizer.mask_token_id
-        elif generator.random() < 0.5:
-            output[place] = generator.randint(0, len(tokenizer) - 1)
-    return output, chosen, [ids[place] for place in chosen]
+    hidden: list[tuple[int, int]] = []
+    covered: set[int] = set()
+    for group in groups:
+        if len(hidden) >= count:
+            break
+        if len(hidden) + len(group) > count:
+            continue
+        if any(place in covered for place in group):
+            continue
+        for place in group:
+            covered.add(place)
+            if generator.random() < 0.8:
+                shown = MASK_ID
+            elif generator.random() < 0.5:
+                shown = ids[place]
+            else:
+                shown = generator.randint(0, VOCAB_SIZE - 1)
+            output[place] = shown
+            hidden.append((place, ids[place]))
+    hidden.sort(key=lambda pair: pair[0])
+    return output, [p for p, _ in hidden], [n for _, n in hidden]
+
+
+def google_features(
+    ids: list[int],
+    segments: list[int],
+    is_random: int,
+    shown: list[int],
+    places: list[int],
+    labels: list[int],
+) -> Features:
+    """Pads one pair to the full length, as its files store it."""
+    padding = [0] * (LENGTH - len(ids))
+    unused = [0] * (MAX_PREDICTIONS - len(places))
+    return {
+        "input_ids": shown + padding,
+        "input_mask": [1] * len(ids) + padding,
+        "segment_ids": segments + padding,
+        "masked_lm_positions": places + unused,
+        "masked_lm_ids": labels + unused,
+        "masked_lm_weights": [1] * len(places) + unused,
+        "next_sentence_labels": [is_random],
+    }
 
 
 def time_hugging_face(shards: TokenShards, folder: Path) -> float:

@@ -1,6 +1,6 @@
 """Filling rows of a fixed number of tokens with whole sequences."""
 
-from collections import deque
+from collections import defaultdict, deque
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,67 +23,60 @@ def pack_rows(lengths: IntArray, row_tokens: int) -> list[IntArray]:
     Returns:
         For each row, the numbers of its sequences.
     """
-    window = _Window(lengths.tolist())
+    sizes = lengths.tolist()
+    window = _Window(sizes)
+    is_taken = window.is_taken
     rows: list[IntArray] = []
-    while window:
+    head = 0
+    while head < len(sizes):
         row: list[int] = []
         room = row_tokens
-        while (index := window.take(room)) is not None:
-            row.append(index)
-            room -= window.lengths[index]
+        # 绝大多数序列按次序取：这一圈要快，一条只做几步
+        while head < len(sizes):
+            if is_taken[head]:
+                head += 1
+            elif sizes[head] <= room:
+                row.append(head)
+                room -= sizes[head]
+                head += 1
+            elif (index := window.take(head, room)) is not None:
+                row.append(index)
+                room -= sizes[index]
+            else:
+                break
         rows.append(np.array(row, dtype=np.int64))
     return rows
 
 
 class _Window:
-    """The next sequences in line, findable by turn and by length."""
+    """The sequences ahead, findable by length."""
 
-    def __init__(self, lengths: list[int]) -> None:
-        self.lengths = lengths
-        self._next = 0
-        self._line: deque[int] = deque()
-        self._taken = bytearray(len(lengths))
-        self._by_length: dict[int, deque[int]] = {}
+    def __init__(self, sizes: list[int]) -> None:
+        self.is_taken = bytearray(len(sizes))
+        self._sizes = sizes
+        self._end = 0
+        self._by_length: defaultdict[int, deque[int]] = defaultdict(deque)
         # 位集合：第 n 位表示有长度为 n 的序列，求“不超过 room 的最长”只需位运算
         self._present = 0
-        self._fill()
 
-    def __bool__(self) -> bool:
-        return bool(self._line)
-
-    def take(self, room: int) -> int | None:
-        """Takes the next sequence, or the longest that fits; None: none."""
-        if not self._line:
-            return None
-        index = self._line[0]
-        if self.lengths[index] > room:
-            fitting = self._present & ((1 << (room + 1)) - 1)
-            if not fitting:
-                return None
-            index = self._first_of(fitting.bit_length() - 1)
-        self._remove(index)
-        self._fill()
-        return index
-
-    def _first_of(self, length: int) -> int:
-        return self._by_length[length][0]
-
-    def _remove(self, index: int) -> None:
-        self._taken[index] = 1
-        while self._line and self._taken[self._line[0]]:
-            self._line.popleft()
-        length = self.lengths[index]
-        same = self._by_length[length]
-        while same and self._taken[same[0]]:
-            same.popleft()
-        if not same:
+    def take(self, head: int, room: int) -> int | None:
+        """Takes the longest sequence after `head` that fits; None: none."""
+        self._extend(head)
+        while fitting := self._present & ((1 << (room + 1)) - 1):
+            length = fitting.bit_length() - 1
+            same = self._by_length[length]
+            while same and (self.is_taken[same[0]] or same[0] < head):
+                same.popleft()
+            if same:
+                self.is_taken[same[0]] = 1
+                return same.popleft()
             self._present &= ~(1 << length)
+        return None
 
-    def _fill(self) -> None:
-        while len(self._line) < WINDOW and self._next < len(self.lengths):
-            index = self._next
-            self._next += 1
-            self._line.append(index)
-            length = self.lengths[index]
-            self._by_length.setdefault(length, deque()).append(index)
-            self._present |= 1 << length
+    def _extend(self, head: int) -> None:
+        """Looks at more sequences, up to a window's width ahead."""
+        end = min(head + WINDOW, len(self._sizes))
+        for index in range(max(self._end, head), end):
+            self._by_length[self._sizes[index]].append(index)
+            self._present |= 1 << self._sizes[index]
+        self._end = max(self._end, end)

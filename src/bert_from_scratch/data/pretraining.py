@@ -107,9 +107,10 @@ class BatchShape:
 
 @dataclass(frozen=True)
 class EpochPlan:
-    """The sequences of one epoch, and the rows that they fill."""
+    """The sequences of one epoch, their lengths, and the rows they fill."""
 
     sequences: Sequences
+    lengths: IntArray
     rows: list[IntArray]
 
 
@@ -169,10 +170,11 @@ class PretrainingData:
             self.seed,
             epoch,
         )
-        rows = pack_rows(sequences.lengths, self.shape.row_tokens)
+        lengths = sequences.lengths
+        rows = pack_rows(lengths, self.shape.row_tokens)
         if self._is_static:
             self.sizes = self._enlarge(rows)
-        return EpochPlan(sequences, rows)
+        return EpochPlan(sequences, lengths, rows)
 
     def _enlarge(self, rows: list[IntArray]) -> StaticSizes:
         """Returns sizes that hold every micro-batch, and some more."""
@@ -224,9 +226,8 @@ class PretrainingData:
     def _step(self, epoch: int, cursor: int, following: Position) -> StepData:
         plan = self.plan(epoch)
         first = cursor * self.shape.num_rows
-        lengths = plan.sequences.lengths
         all_rows = plan.rows[first : first + self.shape.num_rows]
-        num_tokens = sum(int(lengths[row].sum()) for row in all_rows)
+        num_tokens = sum(int(plan.lengths[row].sum()) for row in all_rows)
         batches = [
             self.batch(plan, [r for r in rows if r < len(plan.rows)])
             for rows in map(list, self.shape.own_rows(cursor))
@@ -238,7 +239,7 @@ class PretrainingData:
         nothing = np.empty(0, dtype=np.int64)
         chosen = np.concatenate([nothing, *(plan.rows[row] for row in rows)])
         # 按长度排好：CPU 上等长的相邻序列可以并成一次注意力计算
-        by_length = np.argsort(plan.sequences.lengths[chosen], kind="stable")
+        by_length = np.argsort(plan.lengths[chosen], kind="stable")
         chosen = chosen[by_length]
         # 末步行数不够分时，多出的进程拿一条没有标签的填料，照常参与通信
         sizes = self.sizes if rows else self.sizes or StaticSizes(2, 1, 1)
