@@ -53,6 +53,9 @@ def main() -> None:
         if arguments.repeat > 1:
             rows += prepare_text(folder, arguments.repeat)
         ours = time_ours(shards, tokenizer)
+        late = time_resume(shards, tokenizer, 100_000) / time_resume(
+            shards, tokenizer, 10
+        )
         peers = {
             "Google's recipe in Python": time_google(shards),
             "Hugging Face's collator, no pairs": time_hugging_face(
@@ -60,6 +63,7 @@ def main() -> None:
             ),
         }
     rows.append(row("pairs + packing + masks, tokens/s", ours, bar=10e6))
+    rows.append(row("seconds to resume, step 100,000 / step 10", late, 1.5))
     for peer, speed in peers.items():
         rows.append(row(f"beside {peer}", ours, 8.0, speed))
     report.write(arguments.out, report.describe_run(SEED), rows)
@@ -155,6 +159,19 @@ def time_ours(shards: TokenShards, tokenizer: WordPieceTokenizer) -> float:
         if made.following.epoch == 1:
             break
     return num_tokens / (time.process_time() - start)
+
+
+def time_resume(
+    shards: TokenShards, tokenizer: WordPieceTokenizer, step: int
+) -> float:
+    """Times the way from nothing to the batch of a step."""
+    shape = BatchShape.plan(BATCH_TOKENS, LENGTH)
+    rule = MaskingRule.of(tokenizer)
+    data = PretrainingData(shards, tokenizer, shape, rule, SEED)
+    epoch, cursor = divmod(step, shards.meta.num_tokens // BATCH_TOKENS)
+    start = time.process_time()
+    next(data.steps(Position(epoch, cursor)))
+    return time.process_time() - start
 
 
 def time_google(shards: TokenShards) -> float:

@@ -65,7 +65,12 @@ def main() -> None:
         steps = islice(data.steps(start), num_steps)
         batches = [unpack(step, data.rule) for step in steps]
         ours, peer = build_models(
-            BertConfig.preset(arguments.preset, vocab_size=len(tokenizer))
+            # 与 bert pretrain 的默认一致：两边都没有注意力 dropout
+            BertConfig.preset(
+                arguments.preset,
+                vocab_size=len(tokenizer),
+                attention_probs_dropout_prob=0.0,
+            )
         )
         settings = TrainingSettings(steps=num_steps, seed=SEED)
         peer_run = PeerRun(peer, folder / "tokenizer", batches, settings)

@@ -1,5 +1,8 @@
 """Files become shards: every sentence once, documents kept apart."""
 
+import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -140,3 +143,26 @@ def test_blank_files_and_existing_directories_are_refused(
     (tmp_path / "there").mkdir()
     with pytest.raises(BertError, match="exists already"):
         prepare([path], tokenizer_dir, tmp_path / "there")
+
+
+def test_a_full_disk_leaves_nothing_half_made(
+    tmp_path: Path, tokenizer_dir: Path
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(TEXT * 3000, encoding="utf-8")
+    # 以文件大小上限代替写满的磁盘：同样是写到一半出错
+    limit = 20_000
+    done = subprocess.run(
+        [
+            *(Path(sys.executable).with_name("bert"), "prepare", path),
+            *("--tokenizer", tokenizer_dir, "--out", tmp_path / "data"),
+        ],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(
+            resource.RLIMIT_FSIZE, (limit, limit)
+        ),
+    )
+    assert done.returncode == 2
+    assert "error: File too large" in done.stderr
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.txt"]

@@ -35,7 +35,7 @@ def test_every_command_and_program_runs(tmp_path: Path) -> None:
         for line in block.split("\n")
         if line.startswith("bert ")
     ]
-    assert len(commands) == 5
+    assert len(commands) == 8
     programs = [
         [sys.executable, "-c", code] for code in code_blocks(readme, "python")
     ]
@@ -59,7 +59,13 @@ def test_both_readmes_hold_the_same_code() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", [*READMES, "CONTRIBUTING.md", "docs/architecture.md"]
+    "page",
+    [
+        *READMES,
+        "CONTRIBUTING.md",
+        "docs/architecture.md",
+        "docs/pretraining.md",
+    ],
 )
 def test_every_link_of_a_page_leads_somewhere(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")

@@ -52,6 +52,14 @@ def test_minutes_begin_their_schedule_at_the_first_step() -> None:
     assert budget.progress(2, Position()) == pytest.approx(0.5)
 
 
+def test_a_warm_up_by_the_clock_has_enough_steps() -> None:
+    budget = make_budget(minutes=1.0, min_warmup_steps=100)
+    budget.start_schedule()
+    budget.seconds = 30.0
+    assert budget.rate_factor(9, Position()) == pytest.approx(0.1)
+    assert budget.rate_factor(200, Position()) == pytest.approx(5 / 9)
+
+
 def test_minutes_go_on_after_a_resume_where_they_were() -> None:
     budget = make_budget(before=35.0, minutes=1.0)
     assert budget.progress(5, Position()) == pytest.approx(0.5)

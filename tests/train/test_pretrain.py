@@ -19,9 +19,11 @@ from bert_from_scratch.errors import BertError
 from bert_from_scratch.train import memory, pretrain
 from bert_from_scratch.train.checkpoint import list_checkpoints
 from bert_from_scratch.train.defaults import budget, choose_rate, make_plan
+from bert_from_scratch.train.evaluation import PartResult
 from bert_from_scratch.train.pretraining_plan import PretrainingPlan
 from bert_from_scratch.train.recorder import Progress
 from bert_from_scratch.train.run_directory import RunDirectory
+from bert_from_scratch.train.trainer import BertTrainer
 
 from ..data.conftest import MakeShards, make_shards
 
@@ -102,7 +104,7 @@ def test_a_run_leaves_a_model_logs_events_and_a_picture(
 
 
 def test_the_best_checkpoint_outlives_the_newest(
-    shards: TokenShards, tmp_path: Path
+    shards: TokenShards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = plan_for(
         shards,
@@ -111,20 +113,18 @@ def test_the_best_checkpoint_outlives_the_newest(
         evaluate_every=2,
         checkpoint_every=1,
         keep_checkpoints=1,
-        # 学习率极高：第一次评估之后只会变坏
-        learning_rate=0.5,
-        warmup_steps=4,
+    )
+    losses = iter([3.0, 1.0, 2.0, 2.0])
+    monkeypatch.setattr(
+        BertTrainer,
+        "evaluate",
+        lambda *_: {"mlm": PartResult(next(losses), 0.0)},
     )
     result = pretrain.start(plan, tmp_path / "run", ignore)
     assert result is not None
-    lines = read(tmp_path / "run", "evaluations.jsonl")
-    best = min(lines, key=lambda line: float(line["mlm_loss"]))["step"]
-    assert result.best_step == best < 8
+    assert result.best_step == 4
     kept = list_checkpoints(tmp_path / "run" / "checkpoints")
-    assert [path.name for path in kept] == [
-        f"step-{best:08d}",
-        "step-00000008",
-    ]
+    assert [path.name for path in kept] == ["step-00000004", "step-00000008"]
 
 
 def test_phases_change_the_length_at_their_share(
@@ -279,6 +279,26 @@ def test_the_default_budget_grows_with_the_text(
     assert budget(num_tokens, 4096) == expected
 
 
+def test_a_short_warm_up_gets_a_lower_rate(
+    shards: TokenShards, tmp_path: Path
+) -> None:
+    choices: dict[str, Any] = {"config_path": None, "preset": "base"}
+    rates = {
+        steps: plan_for(
+            shards, tmp_path, steps=steps, **choices
+        ).training.learning_rate
+        for steps in (1000, 10_000)
+    }
+    # 十分之一的步数用于升温：base 每步最多升 1.6e-6
+    assert rates[1000] == pytest.approx(100 * 1.63e-6, rel=0.01)
+    assert rates[10_000] == 5e-4
+    by_clock = plan_for(
+        shards, tmp_path, steps=None, minutes=1.0, **choices
+    ).training
+    assert by_clock.learning_rate == 5e-4
+    assert by_clock.min_warmup_steps == 308
+
+
 def test_wider_models_get_lower_rates(shards: TokenShards) -> None:
     from bert_from_scratch import BertConfig
 
@@ -292,8 +312,6 @@ def test_out_of_memory_names_a_size_that_fits(
     shards: TokenShards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A step of over 600 tokens at once does not fit, a smaller one does."""
-    from bert_from_scratch.train.trainer import BertTrainer
-
     real = BertTrainer._backward
 
     def limited(self: BertTrainer, batch: Any, *rest: Any) -> None:
@@ -310,6 +328,51 @@ def test_out_of_memory_names_a_size_that_fits(
     assert not memory.is_out_of_memory(RuntimeError("something else"))
 
 
+def test_without_tensorboard_and_matplotlib_a_run_goes_on(
+    shards: TokenShards,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for name in ("torch.utils.tensorboard", "matplotlib.figure"):
+        monkeypatch.setitem(sys.modules, name, None)
+    result = pretrain.start(
+        plan_for(shards, tmp_path), tmp_path / "run", ignore
+    )
+    assert result is not None
+    assert result.curve_path is None
+    assert "No TensorBoard events" in caplog.text
+    assert "No loss curve" in caplog.text
+    assert len(read(tmp_path / "run", "metrics.jsonl")) == 6
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_is_saved(
+    shards: TokenShards, tmp_path: Path
+) -> None:
+    def poison(progress: Progress) -> None:
+        if progress.result.step == 3:
+            for parameter in models[-1].parameters():
+                parameter.data.fill_(float("nan"))
+
+    models: list[BertForPreTraining] = []
+    real = BertForPreTraining.__init__
+
+    def remember(self: BertForPreTraining, config: Any) -> None:
+        real(self, config)
+        models.append(self)
+
+    plan = plan_for(shards, tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BertForPreTraining, "__init__", remember)
+        with pytest.raises(BertError, match="loss is nan at step 4"):
+            pretrain.start(plan, tmp_path / "run", poison)
+    lines = read(tmp_path / "run", "metrics.jsonl")
+    assert [line["step"] for line in lines] == [1, 2, 3, 4]
+    assert np.isnan(lines[-1]["loss"])
+    assert list_checkpoints(tmp_path / "run" / "checkpoints")
+
+
+@pytest.mark.slow
 def test_a_full_disk_keeps_the_checkpoints_that_are_whole(
     shards: TokenShards, tmp_path: Path
 ) -> None:

@@ -19,8 +19,8 @@ QUESTIONS = (
     "the man [MASK] the book",
 )
 VOCAB_SIZE = 1000
-COPIES = 40
-NUM_PROSE = 20
+COPIES = 30
+NUM_PROSE = 10
 PROSE_CHARACTERS = 1500
 
 
@@ -70,11 +70,15 @@ def _write_corpus(corpus_dir: Path) -> None:
     sentences = simple_sentences()
     shuffler = random.Random(0)  # noqa: S311
     for number in range(COPIES):
-        # 每份打乱次序、各成一篇：句子要反复见到，邻居却不该背下来
+        # 每份打乱次序：句子要反复见到，邻居却不该背下来；一篇只讲一个主角，
+        # 下一句是不是真的下一句，才有迹可循
         shuffler.shuffle(sentences)
-        lines = "".join(f"{line} .\n" for line in sentences)
+        stories: dict[str, str] = {}
+        for line in sentences:
+            hero = line.split()[1]
+            stories[hero] = stories.get(hero, "") + f"{line} .\n"
         path = corpus_dir / f"simple-{number:02d}.txt"
-        path.write_text(lines, encoding="utf-8")
+        path.write_text("\n".join(stories.values()), encoding="utf-8")
     # 两分钟只够学会短句：长文只取开头，够看清各步即可
     prose = [text[:PROSE_CHARACTERS] for text in builtin_documents()]
     documents = prose[:NUM_PROSE] + builtin_chinese_documents()
@@ -82,8 +86,8 @@ def _write_corpus(corpus_dir: Path) -> None:
         path = corpus_dir / f"prose-{number:02d}.txt"
         path.write_text(text + "\n", encoding="utf-8")
     say(
-        f"1. Wrote {COPIES} files of {len(sentences)} simple sentences and "
-        f"{len(documents)} files of prose to {corpus_dir}."
+        f"1. Wrote {COPIES} files of {len(sentences)} simple sentences, one "
+        f"hero a document, and {len(documents)} files of prose to {corpus_dir}."
     )
 
 
@@ -131,7 +135,7 @@ def _pretrain(data_dir: Path, run_dir: Path, minutes: float) -> None:
         data_dir,
         preset="tiny",
         minutes=minutes,
-        batch_tokens=1024,
+        batch_tokens=512,
         max_length=32,
         held_out_share=0.05,
         device="cpu",
@@ -150,6 +154,12 @@ def _pretrain(data_dir: Path, run_dir: Path, minutes: float) -> None:
         f"{losses[0]:.2f} -> {losses[-1]:.2f}; the model is in "
         f"{result.model_dir}, the loss curve in {result.curve_path}."
     )
+    if result.evaluation is not None:
+        mlm, nsp = (result.evaluation[name] for name in ("mlm", "nsp"))
+        say(
+            f"   On documents it never saw: {mlm.accuracy:.0%} of the hidden "
+            f"words and {nsp.accuracy:.0%} of the next sentences right."
+        )
 
 
 def _fill_masks(run_dir: Path) -> None:

@@ -9,6 +9,7 @@ import typer
 import bert_from_scratch
 from bert_from_scratch.cli import (
     demo,
+    doctor,
     embed,
     evaluate,
     fill_mask,
@@ -34,6 +35,7 @@ app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 app.command("prepare", epilog=prepare.EXAMPLE)(prepare.prepare)
 app.command("plan", epilog=plan.EXAMPLE)(plan.plan)
 app.command("pretrain", epilog=pretrain.EXAMPLE)(pretrain.pretrain)
+app.command("doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
 app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command("fill-mask", epilog=fill_mask.EXAMPLE)(fill_mask.fill_mask)
 app.command("embed", epilog=embed.EXAMPLE)(embed.embed)

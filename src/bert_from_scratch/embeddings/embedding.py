@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from bert_from_scratch.config import BertConfig
+from bert_from_scratch.embeddings.dropout import Dropout
 
 
 class BertEmbedding(nn.Module):
@@ -19,7 +20,7 @@ class BertEmbedding(nn.Module):
         # 位置向量是学出来的，不是正弦函数；表有多长，句子就最多多长
         self.position = nn.Embedding(config.max_position_embeddings, width)
         self.norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.dropout = Dropout(config.hidden_dropout_prob)
 
     def forward(
         self, input_ids: Tensor, token_type_ids: Tensor, position_ids: Tensor

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bert_from_scratch.config import BertConfig
+from bert_from_scratch.embeddings.dropout import Dropout
 from bert_from_scratch.model.attention import MultiHeadSelfAttention
 from bert_from_scratch.model.layout import Layout
 
@@ -46,7 +47,7 @@ class TransformerBlock(nn.Module):
         self.attention_norm = nn.LayerNorm(width, eps=eps)
         self.feed_forward = FeedForward(config)
         self.output_norm = nn.LayerNorm(width, eps=eps)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.dropout = Dropout(config.hidden_dropout_prob)
 
     def forward(self, x: Tensor, layout: Layout) -> Tensor:
         """Maps hidden states, float [..., H], to the same shape."""

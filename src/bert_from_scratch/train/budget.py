@@ -77,7 +77,9 @@ class Budget:
             share = int(WARMUP_SHARE * self.total_steps)
             warmup_steps = min(MAX_WARMUP_STEPS, share)
         if warmup_steps is None:
-            return warmup_then_decay(progress, WARMUP_SHARE)
+            # 机器慢时一成的时间走不了几步，学习率升得太陡会毁掉训练
+            limit = (step + 1) / max(self._settings.min_warmup_steps, 1)
+            return min(warmup_then_decay(progress, WARMUP_SHARE), limit)
         if step < warmup_steps:
             # 第一步就有学习率，不白走
             return (step + 1) / warmup_steps

@@ -1,6 +1,7 @@
 """What a run does when it is not told: chosen by model, data and machine."""
 
 import logging
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from bert_from_scratch.model.device import choose_device
 from bert_from_scratch.model.directory import find
 from bert_from_scratch.tokenizer import WordPieceTokenizer
 from bert_from_scratch.tokenizer.growth import add_words, read_words
+from bert_from_scratch.train.budget import MAX_WARMUP_STEPS, WARMUP_SHARE
 from bert_from_scratch.train.pretraining_plan import PretrainingPlan
 from bert_from_scratch.train.settings import TrainingSettings
 
@@ -31,6 +33,9 @@ GPU_BATCH_TOKENS = 65536
 CPU_BATCH_TOKENS = 4096
 MIN_BATCH_TOKENS = 256
 STEPS_AN_EPOCH = 8
+# 学习率每步最多升这么多（除以宽度与层数）：升得更陡，后归一化的 BERT 会困在
+# 一元熵上；base 以 1.6e-6 一步能学，以 5e-6 一步就困住
+STEEPEST_RISE = 0.015
 EPOCHS = 40
 MIN_STEPS = 2000
 
@@ -92,10 +97,14 @@ def make_plan(
         batch_tokens = _choose_batch(meta.num_tokens, is_gpu)
     if not any(settings.get(b) for b in ("steps", "epochs", "minutes")):
         settings |= budget(meta.num_tokens, batch_tokens)
+    rise = STEEPEST_RISE / (model.hidden_size * model.num_hidden_layers)
     if precision == "auto":
         precision = "bf16" if is_gpu else "fp32"
     if learning_rate is None:
         learning_rate = choose_rate(model, init_dir is not None)
+        warmup_steps = _count_warmup(settings, meta.num_tokens, batch_tokens)
+        if warmup_steps is not None:
+            learning_rate = min(learning_rate, warmup_steps * rise)
     if not is_gpu and num_threads is None:
         num_threads = choose_threads(model.hidden_size)
     return PretrainingPlan(
@@ -104,6 +113,7 @@ def make_plan(
         model=model,
         training=TrainingSettings(
             learning_rate=learning_rate,
+            min_warmup_steps=math.ceil(learning_rate / rise),
             precision=precision,  # type: ignore[arg-type]
             compiles=is_gpu if compiles is None else compiles,
             **settings,
@@ -121,6 +131,20 @@ def make_plan(
         device=device,
         num_threads=num_threads,
     )
+
+
+def _count_warmup(
+    settings: dict[str, Any], num_tokens: int, batch_tokens: int
+) -> int | None:
+    """Returns about how many steps the warm-up has; None: minutes decide."""
+    if settings.get("warmup_steps") is not None:
+        return max(int(settings["warmup_steps"]), 1)
+    if settings.get("minutes") is not None:
+        return None
+    steps = settings.get("steps") or settings["epochs"] * max(
+        num_tokens // batch_tokens, 1
+    )
+    return max(min(MAX_WARMUP_STEPS, int(WARMUP_SHARE * steps)), 1)
 
 
 def _choose_batch(num_tokens: int, is_gpu: bool) -> int:

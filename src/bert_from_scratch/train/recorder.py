@@ -138,30 +138,35 @@ class Recorder:
         )
 
     def evaluate(self) -> None:
-        """Computes the held-out losses; keeps the weights of the best."""
+        """Computes the held-out losses."""
         trainer = self._trainer
         is_done = self._evaluated_step == trainer.state.step
         if self._held_out is None or is_done:
             return
         self._evaluated_step = trainer.state.step
         self.evaluation = trainer.evaluate(self._held_out())
-        # 预训练看 MLM：NSP 容易，总损失会被它带偏
-        loss = next(iter(self.evaluation.values())).loss
-        step, best = trainer.state.step, trainer.state.best_loss
         if self._logs:
+            step = trainer.state.step
             line = {"step": step, **_flatten(self.evaluation)}
-            line["perplexity"] = math.exp(min(loss, 700))
+            line["perplexity"] = math.exp(min(_main_loss(self.evaluation), 700))
             self._evaluations.write(line)
             self._board.write(step, line, "held_out")
-        if best is None or loss < best:
-            trainer.state = replace(
-                trainer.state, best_loss=loss, best_step=step
-            )
-            self.save()
         self._start_interval()
 
+    def _remember_best(self) -> None:
+        """Notes the step whose checkpoint has the lowest held-out loss."""
+        state = self._trainer.state
+        if self.evaluation is None or self._evaluated_step != state.step:
+            return
+        loss = _main_loss(self.evaluation)
+        if state.best_loss is None or loss < state.best_loss:
+            self._trainer.state = replace(
+                state, best_loss=loss, best_step=state.step
+            )
+
     def save(self) -> None:
-        """Writes a checkpoint of where the trainer is."""
+        """Writes a checkpoint of where the trainer is; keeps the best one."""
+        self._remember_best()
         trainer = self._trainer
         checkpoints_dir = self._run.checkpoints_dir
         save_checkpoint(
@@ -186,6 +191,11 @@ class Recorder:
         """Writes what is still in memory."""
         if self._logs:
             self._board.close()
+
+
+def _main_loss(parts: dict[str, PartResult]) -> float:
+    # 预训练看 MLM：NSP 容易，总损失会被它带偏
+    return next(iter(parts.values())).loss
 
 
 def _is_time(step: int, every: int) -> bool:

@@ -18,6 +18,7 @@ class TrainingSettings:
         minutes: Stop after so much time, the time to start included.
         learning_rate: At its highest, after the warm-up.
         warmup_steps: None: 10,000 or a tenth of the budget, the smaller.
+        min_warmup_steps: A warm-up by the clock has at least so many.
         weight_decay: Not applied to biases and LayerNorm.
         betas: Of Adam.
         epsilon: Of Adam.
@@ -41,6 +42,7 @@ class TrainingSettings:
     minutes: float | None = None
     learning_rate: float = 1e-4
     warmup_steps: int | None = None
+    min_warmup_steps: int = 0
     weight_decay: float = 0.01
     betas: tuple[float, float] = (0.9, 0.999)
     epsilon: float = 1e-6

@@ -13,6 +13,8 @@ Level = Literal["ok", "warning", "problem"]
 
 # 后归一化的 BERT 会在略低于单词熵处停留很久；实测停留处约为熵的九成
 PLATEAU_SHARE = 0.85
+# 停在熵上不动的训练，学到的只有词频；实测困住的 base 为熵的 1.0 倍
+STUCK_SHARE = 0.96
 # 抛硬币是一半；再高一点就说明学到了东西
 NSP_CHANCE = 0.55
 # 健康的 NSP 也到不了这么高，除非标签能从别处看出来
@@ -76,6 +78,13 @@ def _judge_plateau(run: Evidence, detail: str, limit: float) -> Finding:
         detail += f" The curve {curve.name} left it after {end:,.0f} tokens."
         advice = f"train longer: --steps {2 * steps} or more"
         return Finding("warning", title, detail, advice)
+    if run.recent("mlm_loss") < STUCK_SHARE * (run.entropy or 0.0):
+        return Finding(
+            "warning",
+            "MLM is still on its first plateau",
+            detail,
+            "train longer (--steps), or with a larger model (--preset)",
+        )
     start = run.settled[0]["step"]
     advice = (
         f"lengthen the warm-up (--warmup-steps {2 * max(start, 100)}) or try "
