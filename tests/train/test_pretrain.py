@@ -279,6 +279,16 @@ def test_the_default_budget_grows_with_the_text(
     assert budget(num_tokens, 4096) == expected
 
 
+def test_settings_without_effect_are_refused_or_named(
+    shards: TokenShards, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(BertError, match="--max-length or --phases"):
+        plan_for(shards, tmp_path, phases="16:0.5,32:0.5")
+    plan = plan_for(shards, tmp_path, shards_weights=True, steps=1)
+    pretrain.start(plan, tmp_path / "run", ignore)
+    assert "--shard has no effect" in caplog.text
+
+
 def test_a_short_warm_up_gets_a_lower_rate(
     shards: TokenShards, tmp_path: Path
 ) -> None:

@@ -33,7 +33,9 @@ BatchTokensOption = Annotated[
     int | None,
     typer.Option(help="Tokens a step; by default 65,536, on a CPU 4,096."),
 ]
-MaxLengthOption = Annotated[int, typer.Option(help="Longest sequence.")]
+MaxLengthOption = Annotated[
+    int | None, typer.Option(help="Longest sequence; by default 128.")
+]
 PhasesOption = Annotated[
     str | None,
     typer.Option(
@@ -42,6 +44,6 @@ PhasesOption = Annotated[
     ),
 ]
 AccumulateOption = Annotated[
-    int, typer.Option(help="Micro-batches a step and process.")
+    int, typer.Option(help="Parts of a step, to save memory.")
 ]
 NoNspFlag = Annotated[bool, typer.Option("--no-nsp", help="No sentence pairs.")]

@@ -36,7 +36,7 @@ def plan(
     epochs: EpochsOption = None,
     minutes: MinutesOption = None,
     batch_tokens: BatchTokensOption = None,
-    max_length: MaxLengthOption = 128,
+    max_length: MaxLengthOption = None,
     phases: PhasesOption = None,
     accumulate: AccumulateOption = 1,
     no_nsp: NoNspFlag = False,

@@ -52,41 +52,45 @@ def pretrain(
     init: InitOption = None,
     add_tokens: Annotated[
         Path | None,
-        typer.Option(help="Words that --init learns anew; as in prepare."),
+        typer.Option(help="File of new words, as given to bert prepare."),
     ] = None,
     steps: StepsOption = None,
     epochs: EpochsOption = None,
     minutes: MinutesOption = None,
     batch_tokens: BatchTokensOption = None,
-    max_length: MaxLengthOption = 128,
+    max_length: MaxLengthOption = None,
     phases: PhasesOption = None,
     lr: Annotated[
         float | None,
-        typer.Option(help="Highest learning rate; by default by width."),
+        typer.Option(help="Highest learning rate; by default by the width."),
     ] = None,
     warmup_steps: Annotated[
-        int | None, typer.Option(help="By default 10,000 or a tenth.")
+        int | None, typer.Option(help="By default 10,000 or a tenth of all.")
     ] = None,
     optimizer: Annotated[
         Literal["adamw", "google"],
         typer.Option(help="google: Adam without bias correction."),
     ] = "adamw",
     accumulate: AccumulateOption = 1,
-    mask_rate: Annotated[float, typer.Option(help="Share hidden.")] = 0.15,
+    mask_rate: Annotated[
+        float, typer.Option(help="Share of tokens that are hidden.")
+    ] = 0.15,
     whole_word: Annotated[
-        bool, typer.Option("--whole-word", help="Hide whole words.")
+        bool, typer.Option("--whole-word", help="Hide all pieces of a word.")
     ] = False,
     held_out: Annotated[
         float, typer.Option(help="Share of documents to evaluate on.")
     ] = 0.01,
     no_nsp: NoNspFlag = False,
     seed: Annotated[int, typer.Option(help="Decides all that is random.")] = 0,
-    log_every: Annotated[int, typer.Option(help="Steps a metrics line.")] = 10,
+    log_every: Annotated[
+        int, typer.Option(help="Steps between lines of metrics.")
+    ] = 10,
     eval_every: Annotated[
-        int, typer.Option(help="Steps an evaluation; 0: only at the end.")
+        int, typer.Option(help="Steps between evaluations; 0: one at the end.")
     ] = 500,
     checkpoint_every: Annotated[
-        int, typer.Option(help="Steps a checkpoint; 0: only at the end.")
+        int, typer.Option(help="Steps between checkpoints; 0: one at the end.")
     ] = 1000,
     keep: Annotated[
         int, typer.Option(help="Newest checkpoints kept, besides the best.")

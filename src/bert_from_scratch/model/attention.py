@@ -9,10 +9,13 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.attention.varlen import varlen_attn
 
 from bert_from_scratch.config import BertConfig
 from bert_from_scratch.model.layout import Layout, Packed, Padded
+
+if torch.cuda.is_available():
+    # 内核只在 GPU 上有；没有 GPU 时不导入，每条命令快一秒半
+    from torch.nn.attention.varlen import varlen_attn
 
 
 class MultiHeadSelfAttention(nn.Module):

@@ -51,6 +51,8 @@ class Assembly:
 
 def assemble(plan: PretrainingPlan, processes: Processes) -> Assembly:
     """Builds everything that a plan names."""
+    if plan.training.shards_weights and processes.count == 1:
+        logger.warning("--shard has no effect on one process; use torchrun.")
     device = choose_device(plan.device)
     if device.type == "cpu" and plan.num_threads is not None:
         torch.set_num_threads(plan.num_threads)

@@ -20,7 +20,6 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from bert_from_scratch import atomic
 from bert_from_scratch.config import read_json
@@ -145,18 +144,22 @@ def whole_weights(model: nn.Module) -> dict[str, Tensor]:
 
 def _whole(tensor: Tensor) -> Tensor:
     # 切分的权重先拼完整：检查点与进程数无关，换多少个进程都能恢复
-    if isinstance(tensor, DTensor):
+    if hasattr(tensor, "full_tensor"):
         tensor = tensor.full_tensor()
     return tensor.detach().cpu().contiguous()
 
 
 def _cut(tensor: Tensor, like: Tensor) -> Tensor:
     """Returns this process's part of a whole tensor, as `like` is cut."""
-    if not isinstance(like, DTensor):
+    mesh, placements = (
+        getattr(like, name, None) for name in ("device_mesh", "placements")
+    )
+    if mesh is None:
         return tensor
-    mesh = like.device_mesh
-    whole = tensor.to(mesh.device_type)
-    return distribute_tensor(whole, mesh, like.placements)
+    # 只有切分训练才用得上，导入要一秒，所以晚导入
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(tensor.to(mesh.device_type), mesh, placements)
 
 
 def _optimizer_tensors(

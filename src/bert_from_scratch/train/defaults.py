@@ -29,6 +29,7 @@ LEARNING_RATES = ((256, 1e-3), (512, 7e-4), (768, 5e-4))
 LARGE_LEARNING_RATE = 2e-4
 INIT_LEARNING_RATE = 1e-4
 
+MAX_LENGTH = 128
 GPU_BATCH_TOKENS = 65536
 CPU_BATCH_TOKENS = 4096
 MIN_BATCH_TOKENS = 256
@@ -48,7 +49,7 @@ def make_plan(
     init_dir: Path | None = None,
     words_path: Path | None = None,
     batch_tokens: int | None = None,
-    max_length: int = 128,
+    max_length: int | None = None,
     phases: str | None = None,
     no_nsp: bool = False,
     device: str = "auto",
@@ -71,7 +72,7 @@ def make_plan(
         init_dir: A BERT to start from instead.
         words_path: Words that the vocabulary of `init_dir` grew by.
         batch_tokens: Tokens a step; None: by the device.
-        max_length: Longest sequence, where there are no phases.
+        max_length: Longest sequence; None: 128, or as the phases say.
         phases: Lengths and shares, as "128:0.9,512:0.1".
         no_nsp: Whether there are no sentence pairs.
         device: Where to train.
@@ -105,6 +106,8 @@ def make_plan(
         warmup_steps = _count_warmup(settings, meta.num_tokens, batch_tokens)
         if warmup_steps is not None:
             learning_rate = min(learning_rate, warmup_steps * rise)
+    if is_gpu and num_threads is not None:
+        logger.warning("--threads has no effect on a GPU.")
     if not is_gpu and num_threads is None:
         num_threads = choose_threads(model.hidden_size)
     return PretrainingPlan(
@@ -122,7 +125,7 @@ def make_plan(
         init_dir=None if init_dir is None else str(init_dir.resolve()),
         num_added=num_added,
         batch_tokens=batch_tokens,
-        phases=read_phases(phases) if phases else (Phase(max_length),),
+        phases=_choose_phases(phases, max_length),
         with_pairs=not no_nsp,
         mask_rate=mask_rate,
         whole_word=whole_word,
@@ -131,6 +134,16 @@ def make_plan(
         device=device,
         num_threads=num_threads,
     )
+
+
+def _choose_phases(
+    phases: str | None, max_length: int | None
+) -> tuple[Phase, ...]:
+    if phases is None:
+        return (Phase(MAX_LENGTH if max_length is None else max_length),)
+    if max_length is not None:
+        raise BertError("Give --max-length or --phases, not both.")
+    return read_phases(phases)
 
 
 def _count_warmup(

@@ -9,8 +9,6 @@ from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.fsdp import FSDPModule, fully_shard
-from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from bert_from_scratch.data.batch import Batch
@@ -107,6 +105,7 @@ class BertTrainer:
         self.source = source
         self.settings = settings
         self.processes = processes
+        self._is_sharded = processes.count > 1 and settings.shards_weights
         # 先切分再建优化器：Adam 的均值要跟着切开的权重走
         self._runner = self._wrap(self.model)
         self.optimizer = build_optimizer(self.model, settings)
@@ -117,7 +116,7 @@ class BertTrainer:
         ]
 
     def _wrap(self, model: nn.Module) -> nn.Module:
-        if self.processes.count > 1 and self.settings.shards_weights:
+        if self._is_sharded:
             model = _shard(model)
         elif self.processes.count > 1:
             model = DistributedDataParallel(model)
@@ -276,7 +275,7 @@ class BertTrainer:
             schedule_start=self.budget.schedule_start,
             num_tokens=state.num_tokens + data.num_tokens,
         )
-        if isinstance(norm, DTensor):
+        if hasattr(norm, "full_tensor"):
             norm = norm.full_tensor()
         return replace(result, learning_rate=rate, gradient_norm=float(norm))
 
@@ -292,8 +291,8 @@ class BertTrainer:
         torch.manual_seed(int(mixed[0] >> 1))
 
     def _hold_back_sync(self, hold: bool) -> AbstractContextManager[Any]:
-        if isinstance(self.model, FSDPModule):
-            self.model.set_requires_gradient_sync(not hold)
+        if self._is_sharded:
+            cast("Any", self.model).set_requires_gradient_sync(not hold)
         elif hold and isinstance(self._runner, DistributedDataParallel):
             return self._runner.no_sync()
         return nullcontext()
@@ -306,6 +305,9 @@ class BertTrainer:
 
 def _shard(model: nn.Module) -> nn.Module:
     """Divides weights among the processes, layer by layer (FSDP2)."""
+    # 只有切分训练才用得上，导入要一秒，所以晚导入
+    from torch.distributed.fsdp import fully_shard
+
     stacks = [m for m in model.modules() if isinstance(m, nn.ModuleList)]
     for layer in (layer for stack in stacks for layer in stack):
         # 逐层切分：任何时候只有一层的权重是完整的
