@@ -119,7 +119,7 @@ def make_run(
         directory.mkdir()
         values: dict[str, Any] = {
             "data_dir": str(shards.directory),
-            "data_sha256": shards.meta.files["tokens.bin"]["sha256"],
+            "data_sha256": shards.meta.sha256,
             "preset": "tiny",
             "batch_tokens": BATCH_TOKENS,
             **plan,

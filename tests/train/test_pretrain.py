@@ -279,6 +279,55 @@ def test_the_default_budget_grows_with_the_text(
     assert budget(num_tokens, 4096) == expected
 
 
+@pytest.mark.parametrize(
+    ("choices", "complaint"),
+    [
+        ({"steps": 0}, "budget must be positive"),
+        ({"steps": None, "minutes": float("nan")}, "budget must be positive"),
+        ({"learning_rate": float("nan")}, "--lr must be positive"),
+        ({"learning_rate": float("inf")}, "--lr must be positive"),
+        ({"seed": 1 << 64}, "--seed"),
+        ({"mask_rate": 0.0}, "--mask-rate"),
+        ({"mask_rate": float("nan")}, "--mask-rate"),
+        ({"held_out_share": -1.0}, "--held-out"),
+        ({"num_threads": 0}, "--threads"),
+        ({"evaluate_every": -1}, "--eval-every"),
+        ({"warmup_steps": -1}, "--warmup-steps"),
+        ({"max_length": 3}, "too short"),
+        ({"max_length": None, "phases": "32:nan"}, "sum to 1"),
+    ],
+)
+def test_values_out_of_range_are_refused(
+    shards: TokenShards,
+    tmp_path: Path,
+    choices: dict[str, Any],
+    complaint: str,
+) -> None:
+    with pytest.raises(BertError, match=complaint):
+        plan_for(shards, tmp_path, **choices)
+
+
+def test_a_start_that_fails_leaves_the_name_free(
+    make_shards: MakeShards, tmp_path: Path
+) -> None:
+    one_document = make_shards([[5, 6, 7, 8]])
+    plan = plan_for(one_document, tmp_path)
+    with pytest.raises(BertError, match="at least two documents"):
+        pretrain.start(plan, tmp_path / "run", ignore)
+    assert not (tmp_path / "run").exists()
+    plan = plan_for(one_document, tmp_path, no_nsp=True, steps=1)
+    assert pretrain.start(plan, tmp_path / "run", ignore) is not None
+
+
+def test_other_boundaries_are_other_data(
+    make_shards: MakeShards, tmp_path: Path
+) -> None:
+    first = make_shards([[5, 6], [7, 8]])
+    second = make_shards([[5, 6, 7, 8]])
+    assert np.array_equal(first.tokens, second.tokens)
+    assert first.meta.sha256 != second.meta.sha256
+
+
 def test_settings_without_effect_are_refused_or_named(
     shards: TokenShards, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -83,7 +83,9 @@ def prepare(
     for warning in found.warnings:
         say(f"warning: {warning}")
     say(f"The report is {out / 'report.md'}.")
-    say(f"Try: bert pretrain {out} --preset tiny --minutes 5 --out my-run")
+    no_nsp = " --no-nsp" if "--no-nsp" in "".join(found.warnings) else ""
+    options = f"--preset tiny --minutes 5{no_nsp}"
+    say(f"Try: bert pretrain {out} {options} --out my-run")
 
 
 @contextmanager

@@ -187,6 +187,8 @@ def _check_alone(context: typer.Context) -> None:
 
 def _announce(plan: "PretrainingPlan") -> None:
     """Says what is going to be trained, before anything runs."""
+    from bert_from_scratch.model.device import choose_device
+
     training, model = plan.training, plan.model
     budget = next(
         f"{value:g} {name}"
@@ -199,7 +201,7 @@ def _announce(plan: "PretrainingPlan") -> None:
         f"BERT-{plan.preset or 'custom'}: {model.num_hidden_layers} layers of "
         f"{model.hidden_size}; {budget}, {plan.batch_tokens:,} tokens a step, "
         f"length {lengths}, lr {training.learning_rate:g}, "
-        f"{training.precision} on {plan.device}{threads}."
+        f"{training.precision} on {choose_device(plan.device)}{threads}."
     )
 
 

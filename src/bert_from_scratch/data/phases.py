@@ -40,7 +40,7 @@ def read_phases(text: str) -> tuple[Phase, ...]:
             hint="as in the paper: --phases 128:0.9,512:0.1",
         ) from error
     total = sum(phase.share for phase in phases)
-    if abs(total - 1) > TOLERANCE or any(p.share <= 0 for p in phases):
+    if not abs(total - 1) <= TOLERANCE or any(p.share <= 0 for p in phases):
         raise BertError(
             f"The shares of --phases {text} must be positive and sum to 1, "
             f"not {total:g}."

@@ -57,6 +57,13 @@ class ShardsMeta:
     num_documents: int
     files: dict[str, dict[str, Any]]
 
+    @property
+    def sha256(self) -> str:
+        """Of all files together: another order or boundary is other data."""
+        # 只看词元不够：文档边界变了，句对与次序就都变了
+        text = json.dumps({name: f["sha256"] for name, f in self.files.items()})
+        return hashlib.sha256(text.encode()).hexdigest()
+
     def save(self, path: Path) -> None:
         """Writes `meta.json`; it comes last, and makes the data valid."""
         atomic.write_text(path, json.dumps(asdict(self), indent=2) + "\n")
@@ -172,9 +179,14 @@ def _read_meta(directory: Path) -> ShardsMeta:
             hint="run bert prepare again",
         )
     try:
-        return ShardsMeta(**values)
+        meta = ShardsMeta(**values)
     except TypeError as error:
         raise BertError(f"{path} is damaged: {error}.") from error
+    numbers = (meta.vocab_size, meta.num_tokens, meta.num_documents)
+    are_numbers = all(isinstance(number, int) for number in numbers)
+    if meta.dtype not in ("uint16", "uint32") or not are_numbers:
+        raise BertError(f"{path} is damaged.", hint="run bert prepare again")
+    return meta
 
 
 def _check_file(path: Path, expected: dict[str, Any]) -> None:

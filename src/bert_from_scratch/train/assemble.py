@@ -85,7 +85,7 @@ def assemble(plan: PretrainingPlan, processes: Processes) -> Assembly:
 
 def _open_shards(plan: PretrainingPlan) -> TokenShards:
     shards = TokenShards.open(plan.data_dir)
-    if shards.meta.files["tokens.bin"]["sha256"] != plan.data_sha256:
+    if shards.meta.sha256 != plan.data_sha256:
         raise BertError(
             f"{plan.data_dir} has changed since the run began.",
             hint="restore the data, or start a new run",

@@ -96,7 +96,8 @@ def make_plan(
         model = replace(model, attention_probs_dropout_prob=0.0)
     if batch_tokens is None:
         batch_tokens = _choose_batch(meta.num_tokens, is_gpu)
-    if not any(settings.get(b) for b in ("steps", "epochs", "minutes")):
+    budgets = ("steps", "epochs", "minutes")
+    if all(settings.get(name) is None for name in budgets):
         settings |= budget(meta.num_tokens, batch_tokens)
     rise = STEEPEST_RISE / (model.hidden_size * model.num_hidden_layers)
     if precision == "auto":
@@ -112,11 +113,11 @@ def make_plan(
         num_threads = choose_threads(model.hidden_size)
     return PretrainingPlan(
         data_dir=str(data_dir.resolve()),
-        data_sha256=meta.files["tokens.bin"]["sha256"],
+        data_sha256=meta.sha256,
         model=model,
         training=TrainingSettings(
             learning_rate=learning_rate,
-            min_warmup_steps=math.ceil(learning_rate / rise),
+            min_warmup_steps=_count_rise(learning_rate / rise),
             precision=precision,  # type: ignore[arg-type]
             compiles=is_gpu if compiles is None else compiles,
             **settings,
@@ -146,6 +147,11 @@ def _choose_phases(
     return read_phases(phases)
 
 
+def _count_rise(ratio: float) -> int:
+    # 不是数的学习率由设置自己拒绝，这里不抢先出错
+    return math.ceil(ratio) if math.isfinite(ratio) else 0
+
+
 def _count_warmup(
     settings: dict[str, Any], num_tokens: int, batch_tokens: int
 ) -> int | None:
@@ -154,9 +160,9 @@ def _count_warmup(
         return max(int(settings["warmup_steps"]), 1)
     if settings.get("minutes") is not None:
         return None
-    steps = settings.get("steps") or settings["epochs"] * max(
-        num_tokens // batch_tokens, 1
-    )
+    steps = settings.get("steps")
+    if steps is None:
+        steps = settings["epochs"] * max(num_tokens // batch_tokens, 1)
     return max(min(MAX_WARMUP_STEPS, int(WARMUP_SHARE * steps)), 1)
 
 

@@ -183,7 +183,7 @@ def collect(run_dir: Path) -> Evidence:
     found: dict[str, Any] = {}
     try:
         shards = TokenShards.open(plan.data_dir)
-        if shards.meta.files["tokens.bin"]["sha256"] != plan.data_sha256:
+        if shards.meta.sha256 != plan.data_sha256:
             raise BertError(f"{plan.data_dir} holds other data by now.")
         found["num_tokens"] = shards.meta.num_tokens
         found["num_documents"] = shards.meta.num_documents

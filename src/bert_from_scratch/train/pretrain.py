@@ -76,7 +76,16 @@ def start(plan: PretrainingPlan, out: Path, report: Report) -> Result | None:
     processes = join_processes(choose_device(plan.device))
     run = RunDirectory(out)
     run.check_new()
-    return _train_or_explain(plan, run, processes, report)
+    try:
+        return _train_or_explain(plan, run, processes, report)
+    except BaseException:
+        if (
+            processes.is_first
+            and newest_checkpoint(run.checkpoints_dir) is None
+        ):
+            # 还没有检查点，没有什么可恢复：清掉，改好设置可以用原名重来
+            run.remove()
+        raise
 
 
 def resume(directory: Path, report: Report) -> Result | None:
@@ -104,9 +113,6 @@ def _train_or_explain(
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-    if processes.is_first and newest_checkpoint(run.checkpoints_dir) is None:
-        # 一步都没走成，没有什么可恢复：清掉，换个设置可以用原名重来
-        run.remove()
     # 在 except 之外才试：错误对象还引着失败那一步的全部张量
     raise explain_out_of_memory(plan, processes)
 

@@ -8,6 +8,8 @@ from bert_from_scratch.data.phases import Phase
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.train.settings import TrainingSettings
 
+MIN_LENGTH = 8
+
 
 @dataclass(frozen=True)
 class PretrainingPlan:
@@ -48,6 +50,27 @@ class PretrainingPlan:
     recomputes: bool = False
     device: str = "auto"
     num_threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.mask_rate <= 1:
+            raise BertError(
+                f"--mask-rate must be in 0 ... 1: {self.mask_rate}."
+            )
+        if not 0 <= self.held_out_share < 1:
+            raise BertError(
+                f"--held-out must be at least 0 and below 1: "
+                f"{self.held_out_share}."
+            )
+        if self.num_threads is not None and self.num_threads < 1:
+            raise BertError(
+                f"--threads must be at least 1: {self.num_threads}."
+            )
+        shortest = min(phase.max_length for phase in self.phases)
+        if shortest < MIN_LENGTH:
+            raise BertError(
+                f"A length of {shortest} is too short for words between "
+                f"[CLS] and [SEP]; {MIN_LENGTH} is the least."
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the contents of the run's config.json."""

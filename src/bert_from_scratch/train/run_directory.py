@@ -46,8 +46,9 @@ class RunDirectory:
             atomic.write_text(self.config_path, text + "\n")
 
     def remove(self) -> None:
-        """Removes the run and all that is in it."""
-        shutil.rmtree(self.directory)
+        """Removes the run and all that is in it, if it was ever made."""
+        if self.config_path.is_file():
+            shutil.rmtree(self.directory)
 
     def __enter__(self) -> Self:
         lock = self._stack.enter_context(

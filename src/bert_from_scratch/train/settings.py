@@ -1,5 +1,6 @@
 """How to train: everything that decides a run, besides model and data."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -65,10 +66,19 @@ class TrainingSettings:
             raise BertError(
                 f"Give one of --steps, --epochs, --minutes; got {len(given)}."
             )
-        if given[0] <= 0:
+        if not 0 < given[0] < math.inf:
             raise BertError(f"The budget must be positive, got {given[0]}.")
-        if self.learning_rate <= 0:
+        if not 0 < self.learning_rate < math.inf:
             raise BertError(f"--lr must be positive, got {self.learning_rate}.")
-        for name in ("num_accumulated", "log_every", "keep_checkpoints"):
-            if getattr(self, name) < 1:
-                raise BertError(f"{name} must be at least 1.")
+        if not 0 <= self.seed < 1 << 63:
+            raise BertError(f"--seed must be in 0 ... 2**63 - 1: {self.seed}.")
+        for flag, value, least in (
+            ("--accumulate", self.num_accumulated, 1),
+            ("--log-every", self.log_every, 1),
+            ("--keep", self.keep_checkpoints, 1),
+            ("--warmup-steps", self.warmup_steps or 0, 0),
+            ("--eval-every", self.evaluate_every, 0),
+            ("--checkpoint-every", self.checkpoint_every, 0),
+        ):
+            if value < least:
+                raise BertError(f"{flag} must be at least {least}: {value}.")
