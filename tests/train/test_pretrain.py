@@ -174,6 +174,25 @@ def test_a_finished_run_is_not_resumed(
         pretrain.start(plan_for(shards, tmp_path), tmp_path / "run", ignore)
 
 
+def test_a_damaged_checkpoint_is_passed_over(
+    shards: TokenShards, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    plan = plan_for(shards, tmp_path, checkpoint_every=1)
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    pretrain.start(plan, whole, ignore)
+    with pytest.raises(pretrain.Interrupted):
+        pretrain.start(plan, broken, stop_at(4))
+    older, newest = list_checkpoints(broken / "checkpoints")[-2:]
+    weights = newest / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    pretrain.resume(broken, ignore)
+    assert "does not match its checksum" in caplog.text
+    losses = [line["loss"] for line in read(whole, "metrics.jsonl")]
+    assert [x["loss"] for x in read(broken, "metrics.jsonl")] == losses
+    assert not older.exists()
+    assert (newest.parent / f"damaged-{newest.name}").exists()
+
+
 def test_changed_data_is_refused(shards: TokenShards, tmp_path: Path) -> None:
     plan = plan_for(shards, tmp_path)
     with pytest.raises(pretrain.Interrupted):

@@ -1,5 +1,6 @@
 """Pre-training from start to end: a plan, a run directory, a model."""
 
+import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from bert_from_scratch.objectives.pretraining import BertForPreTraining
 from bert_from_scratch.tokenizer import WordPieceTokenizer
 from bert_from_scratch.train.assemble import assemble
 from bert_from_scratch.train.checkpoint import (
+    list_checkpoints,
     load_checkpoint,
     newest_checkpoint,
     whole_weights,
@@ -31,6 +33,8 @@ from bert_from_scratch.train.processes import Processes, join_processes
 from bert_from_scratch.train.recorder import Progress, Recorder
 from bert_from_scratch.train.run_directory import RunDirectory
 from bert_from_scratch.train.trainer import BertTrainer, NonFiniteLossError
+
+logger = logging.getLogger(__name__)
 
 Report = Callable[[Progress], None]
 
@@ -130,11 +134,7 @@ def _train(
         run.create(plan.to_dict())
     lock = run if processes.is_first else nullcontext()
     with lock, _catch_signals() as stop:
-        newest = newest_checkpoint(run.checkpoints_dir)
-        if newest is not None:
-            trainer.restore(
-                load_checkpoint(newest, trainer.model, trainer.optimizer)
-            )
+        _restore(trainer, run)
         recorder = Recorder(
             run,
             trainer,
@@ -151,6 +151,29 @@ def _train(
         if not processes.is_first:
             return None
         return _describe(trainer, recorder, run)
+
+
+def _restore(trainer: BertTrainer, run: RunDirectory) -> None:
+    """Goes back to the newest checkpoint that is whole, if there is one."""
+    error: BertError | None = None
+    damaged: list[Path] = []
+    for path in reversed(list_checkpoints(run.checkpoints_dir)):
+        try:
+            state = load_checkpoint(path, trainer.model, trainer.optimizer)
+        except BertError as damage:
+            # 最新的坏了就用前一个：重走几步好过停在那里等人
+            logger.warning("%s It is left out.", damage.message)
+            error = error or damage
+            damaged.append(path)
+            continue
+        trainer.restore(state)
+        trainer.processes.wait()
+        for path in damaged if trainer.processes.is_first else ():
+            # 让出名字：走到同一步时要能重新写
+            path.rename(path.with_name(f"damaged-{path.name}"))
+        return
+    if error is not None:
+        raise error
 
 
 def _fit(trainer: BertTrainer, recorder: Recorder, run_dir: Path) -> None:
