@@ -47,11 +47,13 @@ def test_the_demo_learns_what_is_eaten_and_what_is_read(
     bert: Bert, tmp_path: Path
 ) -> None:
     out = tmp_path / "demo"
-    assert bert("demo", "--out", out).returncode == 0
+    assert bert("demo", "--out", out, "--minutes", 1).returncode == 0
     for question, answers in ANSWERS.items():
         filled = bert("fill-mask", out / "run", question, "--json")
         (mask,) = json.loads(filled.stdout)["masks"]
-        assert mask["candidates"][0]["token"] in answers
+        # 按分钟训练，步数随机器而变：要求对的词在前三，而不一定第一
+        guesses = {candidate["token"] for candidate in mask["candidates"][:3]}
+        assert guesses & answers
 
 
 def test_a_folder_that_is_no_demo_is_kept(bert: Bert, tmp_path: Path) -> None:
