@@ -217,6 +217,19 @@ def test_two_runs_cannot_share_a_directory(
         pretrain.resume(tmp_path / "run", ignore)
 
 
+def test_a_second_start_leaves_the_first_one_alone(
+    shards: TokenShards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both find the directory empty; the slower one must not clear it."""
+    plan, out = plan_for(shards, tmp_path), tmp_path / "run"
+    first = RunDirectory(out)
+    first.create(plan.to_dict())
+    monkeypatch.setattr(RunDirectory, "check_new", lambda _: None)
+    with first, pytest.raises(BertError, match="Another process"):
+        pretrain.start(plan, out, ignore)
+    assert (out / "config.json").exists()
+
+
 def test_settings_that_do_not_fit_leave_nothing_behind(
     shards: TokenShards, tmp_path: Path
 ) -> None:

@@ -18,7 +18,6 @@ from bert_from_scratch.train.assemble import assemble
 from bert_from_scratch.train.checkpoint import (
     list_checkpoints,
     load_checkpoint,
-    newest_checkpoint,
     whole_weights,
 )
 from bert_from_scratch.train.curve import draw_curve
@@ -80,16 +79,7 @@ def start(plan: PretrainingPlan, out: Path, report: Report) -> Result | None:
     processes = join_processes(choose_device(plan.device))
     run = RunDirectory(out)
     run.check_new()
-    try:
-        return _train_or_explain(plan, run, processes, report)
-    except BaseException:
-        if (
-            processes.is_first
-            and newest_checkpoint(run.checkpoints_dir) is None
-        ):
-            # 还没有检查点，没有什么可恢复：清掉，改好设置可以用原名重来
-            run.remove()
-        raise
+    return _train_or_explain(plan, run, processes, report)
 
 
 def resume(directory: Path, report: Report) -> Result | None:
@@ -145,6 +135,11 @@ def _train(
         )
         try:
             _fit(trainer, recorder, run.directory)
+        except BaseException:
+            if processes.is_first and trainer.state.step == 0:
+                # 锁在手里、一步都没走成：清掉，改好设置可以用原名重来
+                run.remove()
+            raise
         finally:
             recorder.close()
         _save_model(plan, trainer, run, assembly.tokenizer)
