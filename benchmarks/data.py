@@ -20,12 +20,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import transformers
 
 import report
 from bert_from_scratch import WordPieceTokenizer
 from bert_from_scratch.data.masking import MaskingRule
+from bert_from_scratch.data.packing import pack_rows
+from bert_from_scratch.data.pairs import plan_pairs
 from bert_from_scratch.data.pretraining import BatchShape, PretrainingData
 from bert_from_scratch.data.shards import TokenShards
 from bert_from_scratch.data.steps import Position
@@ -52,6 +55,8 @@ def main() -> None:
         shards = TokenShards.open(folder / "data-1")
         if arguments.repeat > 1:
             rows += prepare_text(folder, arguments.repeat)
+        for length in (128, 512):
+            rows += audit_labels(shards, length)
         ours = time_ours(shards, tokenizer)
         late = time_resume(shards, tokenizer, 100_000) / time_resume(
             shards, tokenizer, 10
@@ -143,6 +148,30 @@ def resident_bytes(pid: int) -> int:
         except (OSError, StopIteration):
             continue
     return total
+
+
+def audit_labels(shards: TokenShards, length: int) -> list[dict[str, Any]]:
+    """Counts the labels of an epoch, and how full its rows are."""
+    pairs = plan_pairs(
+        shards.sentence_ends, shards.documents(), length, SEED, epoch=0
+    )
+    assert pairs.nsp_labels is not None
+    is_random = pairs.nsp_labels == 1
+    ends = shards.sentence_ends[shards.document_ends]
+    first, second = (
+        np.searchsorted(ends, starts, side="right")
+        for starts in (pairs.a_start, pairs.b_start)
+    )
+    row_tokens = BatchShape.plan(BATCH_TOKENS, length).row_tokens
+    num_rows = len(pack_rows(pairs.lengths, row_tokens))
+    same = int((first == second)[is_random].sum())
+    full = pairs.lengths.sum() / (num_rows * row_tokens)
+    text = f"length {length}"
+    return [
+        row(f"{text}, % random", 100 * float(is_random.mean()), bar=50.0),
+        row(f"{text}, random from the same document", float(same), bar=0.0),
+        row(f"{text}, % of a row filled", 100 * float(full), bar=99.0),
+    ]
 
 
 def time_ours(shards: TokenShards, tokenizer: WordPieceTokenizer) -> float:
