@@ -78,7 +78,9 @@ def start(plan: PretrainingPlan, out: Path, report: Report) -> Result | None:
     """
     processes = join_processes(choose_device(plan.device))
     run = RunDirectory(out)
-    run.check_new()
+    if processes.is_first:
+        # 只由第一个进程看：别的进程来得晚，会把它刚建的目录当成旧的
+        run.check_new()
     return _train_or_explain(plan, run, processes, report)
 
 
