@@ -22,6 +22,7 @@ import report
 from bert_from_scratch import BertConfig, BertModel, WordPieceTokenizer
 from bert_from_scratch.data.batch import pack, pad
 from bert_from_scratch.model import names
+from bert_from_scratch.model.inference import for_inference
 from bert_from_scratch.tokenizer import Encoding
 from bert_from_scratch.tokenizer.vocabulary import read_vocabulary
 
@@ -55,7 +56,7 @@ def main() -> None:
 def build_models(config: BertConfig) -> tuple[BertModel, Any]:
     """Builds both models with the same weights."""
     torch.manual_seed(SEED)
-    ours = BertModel(config).eval()
+    ours = BertModel(config)
     peer = transformers.BertModel(
         transformers.BertConfig(**asdict(config), attn_implementation="sdpa")
     ).eval()
@@ -64,7 +65,7 @@ def build_models(config: BertConfig) -> tuple[BertModel, Any]:
     peer.load_state_dict(
         {k.removeprefix("bert."): v for k, v in theirs.items()}
     )
-    return ours, peer
+    return for_inference(ours), peer
 
 
 def read_reviews(data_dir: Path, count: int) -> list[Encoding]:

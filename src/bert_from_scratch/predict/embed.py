@@ -15,6 +15,7 @@ from bert_from_scratch.errors import BertError
 from bert_from_scratch.model.bert import BertModel
 from bert_from_scratch.model.device import choose_device
 from bert_from_scratch.model.directory import find
+from bert_from_scratch.model.inference import for_inference
 from bert_from_scratch.model.layout import Packed
 from bert_from_scratch.predict.pooling import POOLINGS, Pooling
 from bert_from_scratch.tokenizer import Encoding, WordPieceTokenizer
@@ -33,7 +34,7 @@ class Embedder:
         tokenizer: WordPieceTokenizer,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.model = model.eval().to(device)
+        self.model = for_inference(model.to(device))
         self.tokenizer = tokenizer
         self.device = torch.device(device)
 

@@ -11,6 +11,7 @@ from bert_from_scratch.data.batch import pack
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.model.device import choose_device
 from bert_from_scratch.model.directory import find
+from bert_from_scratch.model.inference import for_inference
 from bert_from_scratch.objectives.pretraining import BertForPreTraining
 from bert_from_scratch.tokenizer import WordPieceTokenizer
 
@@ -54,7 +55,7 @@ class MaskFiller:
         tokenizer: WordPieceTokenizer,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.model = model.eval().to(device)
+        self.model = for_inference(model.to(device))
         self.tokenizer = tokenizer
         self.device = torch.device(device)
 
