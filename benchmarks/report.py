@@ -47,12 +47,18 @@ def write(path: Path, run: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     """Writes the JSON file and prints the rows as a table."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"run": run, "rows": rows}, indent=2) + "\n")
-    table = Table(*rows[0])
+    # 成组的明细只写进文件，表里放不下
+    shown = [name for name, value in rows[0].items() if _fits(value)]
+    table = Table(*shown)
     for row in rows:
-        table.add_row(*(_show(value) for value in row.values()))
+        table.add_row(*(_show(row[name]) for name in shown))
     console = Console()
     console.print(table)
     console.print(f"written to {path}", highlight=False)
+
+
+def _fits(value: Any) -> bool:
+    return not isinstance(value, list | dict)
 
 
 def _show(value: Any) -> str:

@@ -155,9 +155,21 @@ class BertConfig:
             return cls.from_hugging_face(values)
         return cls.from_dict(values)
 
-    def save(self, path: Path, architecture: str) -> None:
-        """Writes `config.json` as Hugging Face reads it."""
-        text = json.dumps(self.to_hugging_face(architecture), indent=2)
+    def save(
+        self,
+        path: Path,
+        architecture: str,
+        more: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Writes `config.json` as Hugging Face reads it.
+
+        Args:
+            path: Where it goes.
+            architecture: Hugging Face's name of the class.
+            more: What a head adds, such as `id2label`.
+        """
+        values = {**self.to_hugging_face(architecture), **(more or {})}
+        text = json.dumps(values, indent=2, ensure_ascii=False)
         atomic.write_text(path, text + "\n")
 
 

@@ -20,6 +20,7 @@ from bert_from_scratch.train import memory, pretrain
 from bert_from_scratch.train.checkpoint import list_checkpoints
 from bert_from_scratch.train.defaults import budget, choose_rate, make_plan
 from bert_from_scratch.train.evaluation import PartResult
+from bert_from_scratch.train.interruption import Interrupted
 from bert_from_scratch.train.pretraining_plan import PretrainingPlan
 from bert_from_scratch.train.recorder import Progress
 from bert_from_scratch.train.run_directory import RunDirectory
@@ -141,9 +142,9 @@ def test_phases_change_the_length_at_their_share(
     )
     assert (saved["position"]["phase"], saved["position"]["cursor"]) == (1, 2)
     # 在换阶段的前后各断一次，曲线不变
-    with pytest.raises(pretrain.Interrupted):
+    with pytest.raises(Interrupted):
         pretrain.start(plan, broken, stop_at(6))
-    with pytest.raises(pretrain.Interrupted):
+    with pytest.raises(Interrupted):
         pretrain.resume(broken, stop_at(7))
     pretrain.resume(broken, ignore)
     expected = [line["loss"] for line in read(whole, "metrics.jsonl")]
@@ -180,7 +181,7 @@ def test_a_damaged_checkpoint_is_passed_over(
     plan = plan_for(shards, tmp_path, checkpoint_every=1)
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     pretrain.start(plan, whole, ignore)
-    with pytest.raises(pretrain.Interrupted):
+    with pytest.raises(Interrupted):
         pretrain.start(plan, broken, stop_at(4))
     older, newest = list_checkpoints(broken / "checkpoints")[-2:]
     weights = newest / "model.safetensors"
@@ -195,7 +196,7 @@ def test_a_damaged_checkpoint_is_passed_over(
 
 def test_changed_data_is_refused(shards: TokenShards, tmp_path: Path) -> None:
     plan = plan_for(shards, tmp_path)
-    with pytest.raises(pretrain.Interrupted):
+    with pytest.raises(Interrupted):
         pretrain.start(plan, tmp_path / "run", stop_at(2))
     config_path = tmp_path / "run" / "config.json"
     values = json.loads(config_path.read_text())
@@ -208,7 +209,7 @@ def test_two_runs_cannot_share_a_directory(
     shards: TokenShards, tmp_path: Path
 ) -> None:
     plan = plan_for(shards, tmp_path)
-    with pytest.raises(pretrain.Interrupted):
+    with pytest.raises(Interrupted):
         pretrain.start(plan, tmp_path / "run", stop_at(2))
     with (
         RunDirectory(tmp_path / "run"),
@@ -468,7 +469,7 @@ def test_a_full_disk_keeps_the_checkpoints_that_are_whole(
     shards: TokenShards, tmp_path: Path
 ) -> None:
     plan = plan_for(shards, tmp_path, checkpoint_every=1)
-    with pytest.raises(pretrain.Interrupted):
+    with pytest.raises(Interrupted):
         pretrain.start(plan, tmp_path / "run", stop_at(2))
     before = list_checkpoints(tmp_path / "run" / "checkpoints")
     # 以文件大小上限代替写满的磁盘：同样是写到一半出错

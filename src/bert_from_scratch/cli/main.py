@@ -13,7 +13,9 @@ from bert_from_scratch.cli import (
     embed,
     evaluate,
     fill_mask,
+    finetune,
     plan,
+    predict,
     prepare,
     pretrain,
     tokenizer,
@@ -35,6 +37,8 @@ app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 app.command("prepare", epilog=prepare.EXAMPLE)(prepare.prepare)
 app.command("plan", epilog=plan.EXAMPLE)(plan.plan)
 app.command("pretrain", epilog=pretrain.EXAMPLE)(pretrain.pretrain)
+app.add_typer(finetune.app, name="finetune")
+app.command("predict", epilog=predict.EXAMPLE)(predict.predict)
 app.command("doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
 app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command("fill-mask", epilog=fill_mask.EXAMPLE)(fill_mask.fill_mask)

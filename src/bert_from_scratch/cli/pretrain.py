@@ -209,6 +209,7 @@ def _run(
     plan: "PretrainingPlan | None", directory: Path, as_json: bool
 ) -> None:
     from bert_from_scratch.train import pretrain as training
+    from bert_from_scratch.train.interruption import Interrupted
 
     with show_training() as report:
         try:
@@ -216,7 +217,7 @@ def _run(
                 result = training.resume(directory, report)
             else:
                 result = training.start(plan, directory, report)
-        except training.Interrupted as error:
+        except Interrupted as error:
             say(error.message)
             say(error.hint or "")
             sys.exit(INTERRUPTED)

@@ -11,6 +11,7 @@ from rich.progress import Progress as Bar
 from bert_from_scratch.cli.console import say, stderr
 
 if TYPE_CHECKING:
+    from bert_from_scratch.finetune.run import Where
     from bert_from_scratch.train.recorder import Progress
 
 SECONDS_A_LINE = 30
@@ -49,12 +50,32 @@ def show_training() -> Iterator[Callable[["Progress"], None]]:
         bar.stop()
 
 
+@contextmanager
+def show_attempts() -> Iterator[Callable[["Where", "Progress"], None]]:
+    """Yields a report of fine-tuning: which attempt, and how far it is."""
+    with show_training() as report:
+        last: Where | None = None
+
+        def tell(where: "Where", progress: "Progress") -> None:
+            nonlocal last
+            if where != last and where.count > 1:
+                say(
+                    f"attempt {where.number} of {where.count}: lr "
+                    f"{where.learning_rate:g}, seed {where.seed}"
+                )
+            last = where
+            report(progress)
+
+        yield tell
+
+
 def describe(progress: "Progress") -> str:
     """Says where a run is, in one line."""
     result = progress.result
     parts = ", ".join(f"{n} {p.loss:.3f}" for n, p in result.parts.items())
+    listed = f" ({parts})" if len(result.parts) > 1 else ""
     text = (
-        f"step {result.step:,}  loss {result.loss:.3f} ({parts})  "
+        f"step {result.step:,}  loss {result.loss:.3f}{listed}  "
         f"lr {result.learning_rate:.2e}  "
         f"{progress.tokens_per_second:,.0f} tokens/s"
     )

@@ -6,24 +6,29 @@ to predict.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 # PyTorch 与 Hugging Face 共用的约定：标签为此值的位置不计入损失
 IGNORE_INDEX = -100
 
 
+Ints: TypeAlias = Sequence[int] | NDArray[np.integer[Any]]
+
+
 class TokenSequence(Protocol):
     """One encoded text or pair, as the tokenizer returns it."""
 
     @property
-    def input_ids(self) -> Sequence[int]:
+    def input_ids(self) -> Ints:
         """WordPiece ids, special tokens included."""
 
     @property
-    def token_type_ids(self) -> Sequence[int]:
+    def token_type_ids(self) -> Ints:
         """0 in segment A, 1 in segment B."""
 
 
@@ -48,7 +53,15 @@ class Batch:
             for filler sequences, long [B].
         sequence_keys: What makes the masks of each sequence its own, long
             [B].
-        word_starts: Where words start, bool [T]; only to hide whole words.
+        word_starts: Where words start, bool [T]; to hide whole words, or
+            to tag them.
+        labels: What a fine-tuning task asks for; IGNORE_INDEX, or NaN among
+            numbers, where nothing is asked. Classes, long [B]; several
+            classes at once, float [B, C]; a number, float [B]; the right
+            choice, long [B / C]; tags, long [T].
+        start_positions: First token of the answer in its own sequence, long
+            [B].
+        end_positions: Its last token, long [B].
     """
 
     input_ids: Tensor
@@ -62,6 +75,9 @@ class Batch:
     nsp_labels: Tensor | None = None
     sequence_keys: Tensor | None = None
     word_starts: Tensor | None = None
+    labels: Tensor | None = None
+    start_positions: Tensor | None = None
+    end_positions: Tensor | None = None
 
     def token_owners(self) -> Tensor:
         """Returns which packed sequence each token belongs to, long [T]."""
@@ -103,17 +119,20 @@ def pack(sequences: Sequence[TokenSequence]) -> Batch:
     lengths = [len(sequence.input_ids) for sequence in sequences]
     starts = torch.zeros(len(lengths) + 1, dtype=torch.int32)
     starts[1:] = torch.tensor(lengths).cumsum(0)
-    ids = [i for sequence in sequences for i in sequence.input_ids]
-    types = [i for sequence in sequences for i in sequence.token_type_ids]
     # 每条序列的位置都从 0 重新数，拼接不能泄漏到位置编码里
-    positions = [place for length in lengths for place in range(length)]
+    positions = [np.arange(length) for length in lengths]
     return Batch(
-        input_ids=torch.tensor(ids),
-        token_type_ids=torch.tensor(types),
-        position_ids=torch.tensor(positions),
+        input_ids=_join([s.input_ids for s in sequences]),
+        token_type_ids=_join([s.token_type_ids for s in sequences]),
+        position_ids=_join(positions),
         cu_seqlens=starts,
         max_seqlen=max(lengths),
     )
+
+
+def _join(parts: Sequence[Ints]) -> Tensor:
+    arrays = [np.asarray(part, np.int64) for part in parts]
+    return torch.from_numpy(np.concatenate(arrays))
 
 
 def pad(sequences: Sequence[TokenSequence], pad_token_id: int = 0) -> Batch:
@@ -130,8 +149,8 @@ def pad(sequences: Sequence[TokenSequence], pad_token_id: int = 0) -> Batch:
     token_type_ids = torch.zeros(shape, dtype=torch.long)
     for row, sequence in enumerate(sequences):
         length = len(sequence.input_ids)
-        input_ids[row, :length] = torch.tensor(sequence.input_ids)
-        token_type_ids[row, :length] = torch.tensor(sequence.token_type_ids)
+        input_ids[row, :length] = torch.as_tensor(sequence.input_ids)
+        token_type_ids[row, :length] = torch.as_tensor(sequence.token_type_ids)
     columns = torch.arange(longest)
     return Batch(
         input_ids=input_ids,

@@ -20,7 +20,8 @@ class EncoderOutput:
 
     Attributes:
         hidden_state: One vector a token, float [B, S, H] or packed [T, H].
-        pooled: One vector a sequence, from its [CLS], float [B, H].
+        pooled: One vector a sequence, from its [CLS], float [B, H]; where
+            the model has no pooler, that of [CLS] itself.
     """
 
     hidden_state: Tensor
@@ -51,11 +52,18 @@ class BertModel(StoredModel):
     architecture = "BertModel"
     optional_parts = ("pooler",)
 
-    def __init__(self, config: BertConfig) -> None:
+    def __init__(self, config: BertConfig, *, with_pooler: bool = True) -> None:
+        """Builds a BERT with fresh weights.
+
+        Args:
+            config: Its shape.
+            with_pooler: Whether it has a pooler; heads that look at tokens
+                alone do without.
+        """
         super().__init__(config)
         self.embedding = BertEmbedding(config)
         self.encoder = BertEncoder(config)
-        self.pooler = Pooler(config)
+        self.pooler = Pooler(config) if with_pooler else nn.Identity()
         initialise(self, config.initializer_range)
 
     def forward(

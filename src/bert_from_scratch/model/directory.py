@@ -3,14 +3,14 @@
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from bert_from_scratch import atomic
-from bert_from_scratch.config import BertConfig
+from bert_from_scratch.config import BertConfig, read_json
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.model import names
 from bert_from_scratch.model.initialise import initialise
@@ -55,9 +55,10 @@ class StoredModel(nn.Module):
         """
         directory = find(Path(directory))
         config = BertConfig.load(directory / "config.json")
+        values = read_json(directory / "config.json")
         # 先在 meta 设备上搭骨架：不为马上要被覆盖的随机初始化付时间
         with torch.device("meta"):
-            model = cls(config)
+            model = cls.from_config(config, values)
         theirs = names.tidy(read_weights(directory))
         expected = _with_their_names(model)
         fresh_parts = _check_tensors(
@@ -78,6 +79,21 @@ class StoredModel(nn.Module):
             initialise(part, config.initializer_range)
         return model.eval()
 
+    @classmethod
+    def from_config(cls, config: BertConfig, values: Mapping[str, Any]) -> Self:
+        """Builds the model that a `config.json` describes.
+
+        Args:
+            config: The shape of the encoder.
+            values: The whole file, for what a head keeps there.
+        """
+        del values
+        return cls(config)
+
+    def head_config(self) -> dict[str, Any]:
+        """Returns what this model's head keeps in `config.json`."""
+        return {}
+
     def save_pretrained(self, directory: str | Path) -> None:
         """Writes config, weights and a model card, whole or not at all.
 
@@ -92,7 +108,11 @@ class StoredModel(nn.Module):
                 scratch_dir / "model.safetensors",
                 metadata={"format": "pt"},
             )
-            self.config.save(scratch_dir / "config.json", self.architecture)
+            self.config.save(
+                scratch_dir / "config.json",
+                self.architecture,
+                self.head_config(),
+            )
             if not (directory / "README.md").exists():
                 atomic.write_text(scratch_dir / "README.md", _model_card(self))
 

@@ -1,6 +1,6 @@
 """AdamW with BERT's decay groups; Google's variant as an option."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -10,21 +10,20 @@ from bert_from_scratch.train.settings import TrainingSettings
 
 
 def build_optimizer(
-    model: nn.Module, settings: TrainingSettings
+    model: nn.Module,
+    settings: TrainingSettings,
+    rate_scales: Mapping[str, float] | None = None,
 ) -> torch.optim.Optimizer:
-    """Builds the optimiser; biases and LayerNorm are not decayed."""
+    """Builds the optimiser; biases and LayerNorm are not decayed.
+
+    Args:
+        model: Whose parameters.
+        settings: Of the run.
+        rate_scales: What the learning rate is multiplied by, by name of the
+            parameter; 1 for those that are not named.
+    """
+    groups = _group(model, settings.weight_decay, rate_scales or {})
     parameters = [p for p in model.parameters() if p.requires_grad]
-    # 偏置与 LayerNorm 都是一维：只有矩阵做权重衰减
-    groups = [
-        {
-            "params": [p for p in parameters if p.dim() >= 2],
-            "weight_decay": settings.weight_decay,
-        },
-        {
-            "params": [p for p in parameters if p.dim() < 2],
-            "weight_decay": 0.0,
-        },
-    ]
     if not settings.corrects_bias:
         return GoogleAdamW(
             groups, settings.learning_rate, settings.betas, settings.epsilon
@@ -36,6 +35,26 @@ def build_optimizer(
         eps=settings.epsilon,
         fused=parameters[0].device.type in ("cpu", "cuda"),
     )
+
+
+def _group(
+    model: nn.Module, weight_decay: float, rate_scales: Mapping[str, float]
+) -> list[dict[str, Any]]:
+    """Groups parameters by decay and by scale of the learning rate."""
+    groups: dict[tuple[float, bool], dict[str, Any]] = {}
+    for scale in sorted({1.0, *rate_scales.values()}, reverse=True):
+        # 偏置与 LayerNorm 都是一维：只有矩阵做权重衰减
+        for is_matrix, decay in ((True, weight_decay), (False, 0.0)):
+            groups[scale, is_matrix] = {
+                "params": [],
+                "weight_decay": decay,
+                "rate_scale": scale,
+            }
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            key = rate_scales.get(name, 1.0), parameter.dim() >= 2
+            groups[key]["params"].append(parameter)
+    return list(groups.values())
 
 
 class GoogleAdamW(torch.optim.Optimizer):

@@ -1,10 +1,8 @@
 """Pre-training from start to end: a plan, a run directory, a model."""
 
 import logging
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +21,7 @@ from bert_from_scratch.train.checkpoint import (
 from bert_from_scratch.train.curve import draw_curve
 from bert_from_scratch.train.evaluation import PartResult
 from bert_from_scratch.train.flops import flops_per_token, peak_flops
+from bert_from_scratch.train.interruption import Interrupted, catch_signals
 from bert_from_scratch.train.memory import (
     explain_out_of_memory,
     is_out_of_memory,
@@ -36,10 +35,6 @@ from bert_from_scratch.train.trainer import BertTrainer, NonFiniteLossError
 logger = logging.getLogger(__name__)
 
 Report = Callable[[Progress], None]
-
-
-class Interrupted(BertError):  # noqa: N818
-    """The run was asked to stop; it was saved and can be resumed."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +120,7 @@ def _train(
     if processes.is_first:
         run.create(plan.to_dict())
     lock = run if processes.is_first else nullcontext()
-    with lock, _catch_signals() as stop:
+    with lock, catch_signals() as stop:
         _restore(trainer, run)
         recorder = Recorder(
             run,
@@ -237,19 +232,3 @@ def _describe(
         best_step=state.best_step,
         curve_path=path if is_drawn else None,
     )
-
-
-@contextmanager
-def _catch_signals() -> Iterator[threading.Event]:
-    """Turns SIGINT and SIGTERM into a wish to stop after the step."""
-    stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(s, lambda *_: stop.set()) for s in signals]
-    try:
-        yield stop
-    finally:
-        for number, handler in zip(signals, before, strict=True):
-            signal.signal(number, handler)

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
@@ -90,6 +90,7 @@ class BertTrainer:
         *,
         device: torch.device | str = "cpu",
         processes: Processes = Processes(),  # noqa: B008
+        rate_scales: Mapping[str, float] | None = None,
     ) -> None:
         """Prepares everything for the first step.
 
@@ -99,6 +100,8 @@ class BertTrainer:
             settings: How to train.
             device: Where to train.
             processes: The group of processes.
+            rate_scales: What the learning rate is multiplied by, by name of
+                the parameter.
         """
         self.device = torch.device(device)
         self.model = model.to(self.device)
@@ -108,7 +111,7 @@ class BertTrainer:
         self._is_sharded = processes.count > 1 and settings.shards_weights
         # 先切分再建优化器：Adam 的均值要跟着切开的权重走
         self._runner = self._wrap(self.model)
-        self.optimizer = build_optimizer(self.model, settings)
+        self.optimizer = build_optimizer(self.model, settings, rate_scales)
         self.state = TrainingState()
         self.budget = Budget(settings, source)
         self._parameters = [
@@ -262,7 +265,7 @@ class BertTrainer:
         factor = self.budget.rate_factor(state.step, state.position)
         rate = factor * self.settings.learning_rate
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["rate_scale"]
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.budget.tick(self.processes)

@@ -1,0 +1,154 @@
+"""From options to a plan: what is not said comes from recipe and machine."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from bert_from_scratch.cli.finetune_options import FinetuneOptions
+from bert_from_scratch.data.tasks.recipe import Recipe
+from bert_from_scratch.data.tasks.recipes import find_recipe
+from bert_from_scratch.errors import BertError
+from bert_from_scratch.finetune.plan import DataPlan, FinetunePlan
+from bert_from_scratch.model.device import choose_device
+
+CPU_TOKENS = 4096
+GPU_TOKENS = 32768
+BASELINE_RATE = "1e-3"
+BASELINE_EPOCHS = 8
+PAPER_RATES = (5e-5, 4e-5, 3e-5, 2e-5)
+# 没有菜谱时各任务的序列长度：问答的上下文长，其余多是一两句话
+MAX_LENGTHS = {
+    "classify": 128,
+    "regress": 128,
+    "choose": 256,
+    "tag": 256,
+    "answer": 384,
+}
+
+
+def make_plan(
+    task: str,
+    model: Path | None,
+    options: FinetuneOptions,
+    columns: dict[str, Any],
+    own: dict[str, Any],
+    class_weights: str | tuple[float, ...] | None = None,
+) -> FinetunePlan:
+    """Makes the plan of a command line.
+
+    Args:
+        task: As typed after `bert finetune`.
+        model: The pre-trained model, or None.
+        options: What all tasks have.
+        columns: Where the reader finds what.
+        own: What only this task has.
+        class_weights: As in `FinetunePlan`.
+    """
+    recipe = _find_recipe(options)
+    if "encoder" in own:
+        # 从零训练的小网络要大得多的学习率，也要多走几轮
+        options = replace(
+            options,
+            lr=options.lr or BASELINE_RATE,
+            epochs=options.epochs or BASELINE_EPOCHS,
+        )
+    return FinetunePlan(
+        task=task,
+        model=None if model is None else str(model),
+        data=_data_plan(options, columns),
+        learning_rates=_parse_rates(options.lr, recipe),
+        seeds=tuple(range(options.seed, options.seed + options.seeds)),
+        epochs=options.epochs or (recipe.epochs if recipe else 3),
+        batch_size=options.batch_size or (recipe.batch_size if recipe else 32),
+        batch_tokens=options.batch_tokens or _default_tokens(options.device),
+        weight_decay=options.weight_decay,
+        warmup_share=options.warmup,
+        freeze_layers=options.freeze_layers,
+        layer_decay=options.layer_decay,
+        patience=options.patience,
+        class_weights=class_weights,
+        precision=_choose_precision(options),
+        compiles=options.compiles,
+        device=options.device,
+        num_threads=options.threads,
+        log_every=options.log_every,
+        checkpoint_every=options.checkpoint_every,
+        options=_task_options(task, options, recipe, own),
+    )
+
+
+def _find_recipe(options: FinetuneOptions) -> Recipe | None:
+    if options.recipe is None:
+        if options.data is not None:
+            raise BertError("--data needs a --recipe.")
+        return None
+    if options.train or options.dev or options.test:
+        raise BertError("Give --recipe and --data, or --train and --dev.")
+    return find_recipe(options.recipe)
+
+
+def _data_plan(options: FinetuneOptions, columns: dict[str, Any]) -> DataPlan:
+    return DataPlan(
+        recipe=options.recipe,
+        folder=_text(options.data),
+        train=_text(options.train),
+        dev=_text(options.dev),
+        test=_text(options.test),
+        columns={} if options.recipe else columns,
+        limit=options.limit,
+        dev_limit=options.dev_limit,
+    )
+
+
+def _task_options(
+    task: str,
+    options: FinetuneOptions,
+    recipe: Recipe | None,
+    own: dict[str, Any],
+) -> dict[str, Any]:
+    """Joins what the user, the recipe and the task say, in this order."""
+    found: dict[str, Any] = {"max_length": MAX_LENGTHS[task]}
+    if recipe is not None:
+        found |= {"max_length": recipe.max_length, "metric": recipe.metric}
+        if task == "tag":
+            found["document_context"] = recipe.document_context
+        if task == "answer":
+            found["has_null"] = recipe.has_null
+            found["character_f1"] = recipe.language == "zh"
+    found |= {name: value for name, value in own.items() if value is not None}
+    if options.max_length is not None:
+        found["max_length"] = options.max_length
+    if options.metric is not None:
+        found["metric"] = options.metric
+    return found
+
+
+def _parse_rates(text: str | None, recipe: Recipe | None) -> tuple[float, ...]:
+    """Reads --lr: a number, several, or "grid"."""
+    if text is None:
+        return (recipe.learning_rate,) if recipe else (2e-5,)
+    if text == "grid":
+        return recipe.learning_rate_grid if recipe else PAPER_RATES
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise BertError(
+            f"--lr must be a number, several, or grid; got {text!r}.",
+            hint="as in --lr 5e-5,3e-5,2e-5",
+        ) from None
+
+
+def _choose_precision(options: FinetuneOptions) -> Literal["fp32", "bf16"]:
+    if options.precision != "auto":
+        return options.precision
+    is_gpu = choose_device(options.device).type == "cuda"
+    return "bf16" if is_gpu else "fp32"
+
+
+def _default_tokens(device: str) -> int:
+    is_gpu = choose_device(device).type == "cuda"
+    return GPU_TOKENS if is_gpu else CPU_TOKENS
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)

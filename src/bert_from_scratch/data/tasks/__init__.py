@@ -1,0 +1,1 @@
+"""Files of labelled examples: tables, folders, CoNLL columns, SQuAD JSON."""

@@ -1,0 +1,1 @@
+"""Heads of the paper's tasks, and how they are trained and judged."""

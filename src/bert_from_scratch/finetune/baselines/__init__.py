@@ -1,0 +1,1 @@
+"""What came before BERT: words, word vectors, and the networks over them."""

@@ -1,0 +1,138 @@
+"""WordClassifier: a baseline encoder with a dense layer, and its directory."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from bert_from_scratch import atomic
+from bert_from_scratch.config import read_json
+from bert_from_scratch.data.batch import Batch
+from bert_from_scratch.embeddings.dropout import Dropout
+from bert_from_scratch.errors import BertError
+from bert_from_scratch.finetune.baselines.encoders import (
+    WordEncoder,
+    WordEncoderConfig,
+)
+from bert_from_scratch.finetune.labels import PART
+from bert_from_scratch.finetune.sequence_loss import (
+    Problem,
+    count_sequence_labels,
+    sequence_loss,
+)
+from bert_from_scratch.finetune.task import Output
+from bert_from_scratch.objectives.output import StepOutput
+
+ARCHITECTURE = "WordClassifier"
+
+
+class WordClassifier(nn.Module):
+    """What came before BERT, with the same head and the same loss."""
+
+    class_weights: Tensor | None
+
+    def __init__(
+        self,
+        config: WordEncoderConfig,
+        labels: Sequence[str],
+        problem: Problem = "single_label_classification",
+        class_weights: Sequence[float] | None = None,
+        word_vectors: NDArray[np.float32] | None = None,
+    ) -> None:
+        """Builds a classifier with fresh weights.
+
+        Args:
+            config: Shape of the encoder.
+            labels: Names of the classes.
+            problem: What the scores mean.
+            class_weights: As in `SequenceClassifier`.
+            word_vectors: Where the word vectors start, or None.
+        """
+        super().__init__()
+        self.labels = tuple(labels)
+        self.problem = problem
+        self.encoder = WordEncoder(config, word_vectors)
+        self.dropout = Dropout(config.dropout)
+        self.classifier = nn.Linear(self.encoder.output_size, len(labels))
+        weights = None if class_weights is None else torch.tensor(class_weights)
+        self.register_buffer("class_weights", weights, persistent=False)
+
+    def logits(self, batch: Batch) -> Tensor:
+        """Scores the classes, float [B, C]."""
+        return self.classifier(self.dropout(self.encoder(batch)))
+
+    def forward(self, batch: Batch) -> StepOutput:
+        """Computes the loss of a labelled batch."""
+        assert batch.labels is not None
+        part = sequence_loss(
+            self.problem,
+            self.logits(batch).float(),
+            batch.labels,
+            self.class_weights,
+        )
+        return StepOutput({PART: part})
+
+    def count_labels(self, batch: Batch) -> dict[str, Tensor]:
+        """Counts what the loss is averaged over, a scalar."""
+        assert batch.labels is not None
+        count = count_sequence_labels(
+            self.problem, batch.labels, self.class_weights
+        )
+        return {PART: count}
+
+    @torch.no_grad()
+    def outputs(self, batch: Batch) -> list[Output]:
+        """Returns the scores of every text, [C] each."""
+        return list(self.logits(batch).float().cpu().numpy())
+
+    def save_pretrained(self, directory: str | Path) -> None:
+        """Writes `config.json` and `model.safetensors`, in our own format."""
+        values = {
+            "architectures": [ARCHITECTURE],
+            "model_type": "words",
+            "encoder": self.encoder.config.to_dict(),
+            "labels": list(self.labels),
+            "problem": self.problem,
+        }
+        text = json.dumps(values, indent=2, ensure_ascii=False)
+        tensors = {
+            k: v.cpu().contiguous() for k, v in self.state_dict().items()
+        }
+        with atomic.replace_files(Path(directory)) as scratch_dir:
+            save_file(tensors, scratch_dir / "model.safetensors")
+            atomic.write_text(scratch_dir / "config.json", text + "\n")
+
+    @classmethod
+    def from_pretrained(cls, directory: str | Path) -> Self:
+        """Loads what `save_pretrained` wrote."""
+        directory = Path(directory)
+        values = read_json(directory / "config.json")
+        model = cls._from_config(values, directory)
+        try:
+            model.load_state_dict(load_file(directory / "model.safetensors"))
+        except (SafetensorError, OSError, RuntimeError) as error:
+            raise BertError(
+                f"The weights in {directory} do not fit its config.json, or "
+                f"are damaged: {str(error).split(chr(10))[0]}."
+            ) from error
+        return model.eval()
+
+    @classmethod
+    def _from_config(cls, values: Mapping[str, Any], directory: Path) -> Self:
+        try:
+            return cls(
+                WordEncoderConfig.from_dict(values["encoder"]),
+                values["labels"],
+                values["problem"],
+            )
+        except KeyError as error:
+            raise BertError(
+                f"{directory / 'config.json'} lacks {error}."
+            ) from error

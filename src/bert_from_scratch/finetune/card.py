@@ -1,0 +1,91 @@
+"""The model card of a fine-tuned model: data, seeds, protocol, scores."""
+
+from typing import TYPE_CHECKING
+
+from bert_from_scratch.data.tasks.recipes import TaskData
+from bert_from_scratch.finetune.plan import FinetunePlan
+
+if TYPE_CHECKING:
+    from bert_from_scratch.finetune.outcome import Outcome
+
+# Hugging Face 网站用这些名字归类任务
+_PIPELINES = {
+    "classify": "text-classification",
+    "regress": "text-classification",
+    "choose": "multiple-choice",
+    "tag": "token-classification",
+    "answer": "question-answering",
+}
+
+
+def model_card(plan: FinetunePlan, data: TaskData, outcome: "Outcome") -> str:
+    """Writes the card as Markdown."""
+    lines = [
+        "---",
+        "library_name: transformers",
+        f"pipeline_tag: {_PIPELINES[plan.task]}",
+        "tags: [bert]",
+        "---",
+        f"# {plan.data.recipe or plan.task}: a fine-tuned BERT",
+        "",
+        "Made with BERT from Scratch. Use it: "
+        f"`bert predict {outcome.model_dir} ...`",
+        "",
+        "## Scores on dev",
+        "",
+        *_score_table(outcome),
+        "",
+        "## Data",
+        "",
+        *(f"- {name}: `{source}`" for name, source in data.sources.items()),
+        f"- {len(data.train):,} examples to train on, {len(data.dev):,} to "
+        "judge by",
+        *(f"- {note}" for note in data.notes),
+        "",
+        "## Protocol",
+        "",
+        *_protocol(plan, outcome),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _score_table(outcome: "Outcome") -> list[str]:
+    num_seeds = sum(
+        attempt.learning_rate == outcome.best.learning_rate
+        for attempt in outcome.attempts
+    )
+    rows = [
+        f"| score | mean of {num_seeds} seeds | sd | this model |",
+        "|---|---|---|---|",
+    ]
+    for name, value in outcome.scores.items():
+        mean, deviation = outcome.mean[name], outcome.deviation[name]
+        rows.append(f"| {name} | {mean:.4f} | {deviation:.4f} | {value:.4f} |")
+    for title, scores in outcome.others.items():
+        listed = ", ".join(f"{n} {v:.4f}" for n, v in scores.items())
+        rows.extend(("", f"On {title}, scored once at the end: {listed}."))
+    return rows
+
+
+def _protocol(plan: FinetunePlan, outcome: "Outcome") -> list[str]:
+    rates = ", ".join(f"{rate:g}" for rate in plan.learning_rates)
+    kept = (
+        "the last epoch is kept"
+        if plan.patience is None
+        else f"the best epoch on dev is kept, patience {plan.patience}"
+    )
+    return [
+        f"- encoder: `{plan.model}`"
+        if plan.model
+        else f"- encoder: {plan.options.get('encoder')}",
+        f"- seeds {', '.join(map(str, plan.seeds))}; learning rates {rates}; "
+        f"this model: seed {outcome.best.seed}, {outcome.best.learning_rate:g}",
+        f"- {plan.epochs} epochs, {plan.batch_size} examples a step; {kept}",
+        f"- AdamW, weight decay {plan.weight_decay:g}, warm-up over "
+        f"{plan.warmup_share:.0%} of the steps, then a line to 0; "
+        f"{plan.precision}",
+        f"- frozen layers {plan.freeze_layers}, layer decay "
+        f"{plan.layer_decay:g}, class weights {plan.class_weights}",
+        "- the model is the best seed on dev: its score there is a bit too "
+        "good; the mean is the honest one",
+    ]

@@ -1,0 +1,64 @@
+"""Scoring a fine-tuned model on labelled examples."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from bert_from_scratch.errors import BertError
+from bert_from_scratch.finetune.inference import predict
+from bert_from_scratch.finetune.outcome import Judged, write_predictions
+from bert_from_scratch.finetune.pictures import draw_confusion
+from bert_from_scratch.finetune.task import Task
+
+
+@dataclass(frozen=True)
+class TaskEvaluation:
+    """What came of it.
+
+    Attributes:
+        task: As typed after `bert finetune`.
+        scores: By name, 0 to 1.
+        num_examples: All that were judged.
+        num_mistakes: Those that were wrong; None: not written down.
+    """
+
+    task: str
+    scores: dict[str, float]
+    num_examples: int
+    num_mistakes: int | None = None
+
+
+def evaluate_task(
+    task: Task[Any, Any],
+    model: nn.Module,
+    examples: list[Any],
+    device: torch.device,
+    out: Path | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> TaskEvaluation:
+    """Predicts and scores labelled examples.
+
+    Args:
+        task: Of the model.
+        model: On `device`.
+        examples: Labelled.
+        device: Where to compute.
+        out: Where predictions, mistakes and a confusion matrix go; None:
+            nowhere.
+        progress: Told the number of sequences done.
+    """
+    if not examples:
+        raise BertError("There is nothing to evaluate on: 0 examples.")
+    task.check(examples)
+    predictions = predict(task, model, examples, device, progress=progress)
+    scores = task.score(examples, predictions)
+    judged = Judged(task, examples, predictions, scores)
+    num_mistakes = None
+    if out is not None:
+        num_mistakes = write_predictions(out, judged)
+        draw_confusion(task, judged, out / "confusion.png")
+    return TaskEvaluation(task.name, scores, len(examples), num_mistakes)

@@ -1,0 +1,79 @@
+"""Running a model over many items: batches by length, results in order."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from bert_from_scratch.finetune.items import Item, cut_by_tokens, longest_first
+from bert_from_scratch.finetune.task import Output, Task, TaskModel
+
+BATCH_TOKENS = 8192
+
+
+def predict(
+    task: Task[Any, Any],
+    model: nn.Module,
+    examples: Sequence[Any],
+    device: torch.device,
+    **options: Any,
+) -> list[Any]:
+    """Predicts for examples, in their order.
+
+    Args:
+        task: Encodes and decodes.
+        model: Of this task, on `device`.
+        examples: Labelled or not.
+        device: Where to compute.
+        **options: Of `run_model`.
+    """
+    items = task.items(examples)
+    outputs = run_model(task, model, items, device, **options)
+    return task.decode(examples, items, outputs)
+
+
+@torch.inference_mode()
+def run_model(
+    task: Task[Any, Any],
+    model: nn.Module,
+    items: Sequence[Item],
+    device: torch.device,
+    *,
+    batch_tokens: int = BATCH_TOKENS,
+    half: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> list[Output]:
+    """Computes the raw numbers of every item, in their order.
+
+    Args:
+        task: Packs the items.
+        model: Of this task, on `device`.
+        items: What to compute.
+        device: Where.
+        batch_tokens: Tokens that go through at once.
+        half: Whether to compute in bf16.
+        progress: Told the number of items done since the last call.
+    """
+    model.eval()
+    outputs: dict[int, Output] = {}
+    context = (
+        torch.autocast(device.type, torch.bfloat16) if half else nullcontext()
+    )
+    with context:
+        for numbers in _batches(items, batch_tokens):
+            batch = task.collate([items[number] for number in numbers])
+            found = cast("TaskModel", model).outputs(batch.to(device))
+            outputs.update(zip(numbers, found, strict=True))
+            if progress:
+                progress(len(numbers))
+    return [outputs[number] for number in range(len(items))]
+
+
+def _batches(items: Sequence[Item], batch_tokens: int) -> Iterator[list[int]]:
+    order = longest_first(items)
+    done = 0
+    for part in cut_by_tokens([items[i] for i in order], batch_tokens):
+        yield order[done : done + len(part)]
+        done += len(part)

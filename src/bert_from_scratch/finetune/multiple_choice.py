@@ -1,0 +1,94 @@
+"""MultipleChoice: one score a choice, from its [CLS].
+
+Letters: B sequences, Q questions, C choices of each, H width of a hidden
+state; B = Q * C.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from bert_from_scratch.config import BertConfig
+from bert_from_scratch.data.batch import Batch
+from bert_from_scratch.embeddings.dropout import Dropout
+from bert_from_scratch.finetune.labels import (
+    PART,
+    classification_loss,
+    weigh_labels,
+)
+from bert_from_scratch.finetune.task import Output
+from bert_from_scratch.model.bert import BertModel
+from bert_from_scratch.model.directory import StoredModel
+from bert_from_scratch.model.initialise import initialise
+from bert_from_scratch.objectives.output import StepOutput
+
+
+class MultipleChoice(StoredModel):
+    """BERT that scores every choice by itself (paper, 4.4).
+
+    All choices of a question follow each other in a batch.
+
+    Attributes:
+        num_choices: Choices a question. It shapes no weight: whoever knows
+            better may set it.
+    """
+
+    architecture = "BertForMultipleChoice"
+    optional_parts = ("bert.pooler",)
+
+    def __init__(self, config: BertConfig, num_choices: int) -> None:
+        """Builds a model with fresh weights.
+
+        Args:
+            config: Shape of the encoder.
+            num_choices: Choices a question.
+        """
+        super().__init__(config)
+        self.num_choices = num_choices
+        self.bert = BertModel(config)
+        self.dropout = Dropout(config.hidden_dropout_prob)
+        # 论文只引入一个向量：它与 [CLS] 的内积就是选项的分数
+        self.classifier = nn.Linear(config.hidden_size, 1)
+        initialise(self.classifier, config.initializer_range)
+
+    @classmethod
+    def from_config(cls, config: BertConfig, values: Mapping[str, Any]) -> Self:
+        """Builds the model of a `config.json`, ours or Hugging Face's."""
+        # transformers 不记录选项数：它的目录只能由任务来补上
+        return cls(config, values.get("num_choices", 2))
+
+    def head_config(self) -> dict[str, Any]:
+        """Returns the number of choices; Hugging Face passes it over."""
+        return {"num_choices": self.num_choices}
+
+    def logits(self, batch: Batch) -> Tensor:
+        """Scores the choices, float [B]."""
+        pooled = self.bert(**batch.inputs()).pooled
+        return self.classifier(self.dropout(pooled)).squeeze(-1)
+
+    def forward(self, batch: Batch) -> StepOutput:
+        """Computes the loss of a labelled batch."""
+        assert batch.labels is not None
+        # 同一题的选项相邻，排成一行才能在它们之间做 softmax
+        scores = self.logits(batch).float().view(len(batch.labels), -1)
+        return StepOutput(
+            {PART: classification_loss(scores, batch.labels, None)}
+        )
+
+    def count_labels(self, batch: Batch) -> dict[str, Tensor]:
+        """Counts the labelled questions, a scalar."""
+        assert batch.labels is not None
+        return {PART: weigh_labels(batch.labels, None)}
+
+    @torch.no_grad()
+    def outputs(self, batch: Batch) -> list[Output]:
+        """Returns the scores of every question's choices, [C] each."""
+        logits = self.logits(batch).float()
+        if len(logits) % self.num_choices:
+            raise ValueError(
+                f"{len(logits)} sequences are no whole questions of "
+                f"{self.num_choices} choices"
+            )
+        return list(logits.view(-1, self.num_choices).cpu().numpy())

@@ -1,0 +1,314 @@
+"""Fine-tuning from start to end: a plan, attempts, a result directory."""
+
+import json
+import logging
+import statistics
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from bert_from_scratch import atomic
+from bert_from_scratch.config import read_json
+from bert_from_scratch.data.tasks.recipes import TaskData
+from bert_from_scratch.errors import BertError
+from bert_from_scratch.finetune.attempt import (
+    Attempt,
+    AttemptResult,
+    Scores,
+    load_weights,
+    read_result,
+)
+from bert_from_scratch.finetune.inference import run_model
+from bert_from_scratch.finetune.items import Item
+from bert_from_scratch.finetune.layers import freeze_layers, rate_scales
+from bert_from_scratch.finetune.loading import limit_data, load_data
+from bert_from_scratch.finetune.outcome import Judged, Outcome, write_outcome
+from bert_from_scratch.finetune.plan import FinetunePlan
+from bert_from_scratch.finetune.source import ItemSource
+from bert_from_scratch.finetune.task import Task
+from bert_from_scratch.finetune.tasks import make_task
+from bert_from_scratch.model.device import choose_device
+from bert_from_scratch.train.interruption import Interrupted, catch_signals
+from bert_from_scratch.train.processes import Processes, join_processes
+from bert_from_scratch.train.recorder import Progress
+from bert_from_scratch.train.run_directory import RunDirectory
+from bert_from_scratch.train.settings import TrainingSettings
+from bert_from_scratch.train.trainer import BertTrainer
+
+logger = logging.getLogger(__name__)
+
+WILD_SPREAD = 0.05
+
+
+@dataclass(frozen=True)
+class Where:
+    """Which attempt is going on.
+
+    Attributes:
+        number: From 1.
+        count: Of all.
+        learning_rate: At its highest.
+        seed: Of head, order and dropout.
+    """
+
+    number: int
+    count: int
+    learning_rate: float
+    seed: int
+
+
+Report = Callable[[Where, Progress], None]
+
+
+def start(plan: FinetunePlan, out: Path, report: Report) -> Outcome | None:
+    """Starts a new fine-tuning.
+
+    Returns:
+        What came of it; None in all processes but the first.
+    """
+    processes = join_processes(choose_device(plan.device))
+    if processes.is_first:
+        _check_new(out)
+    run = _Run(plan, out, processes, report)
+    # 先读数据、编码、建任务：有错就在此停下，不留下任何目录
+    if processes.is_first:
+        text = json.dumps(plan.to_dict(), indent=2, ensure_ascii=False)
+        atomic.write_text(out / "plan.json", text + "\n")
+    processes.wait()
+    return run.go()
+
+
+def resume(out: Path, report: Report) -> Outcome | None:
+    """Goes on with a fine-tuning that was interrupted; as `start`."""
+    if not (out / "plan.json").is_file():
+        raise BertError(f"{out} is no fine-tuning: it has no plan.json.")
+    if (out / "metrics.json").is_file():
+        raise BertError(f"The fine-tuning {out} is finished.")
+    plan = FinetunePlan.from_dict(read_json(out / "plan.json"))
+    processes = join_processes(choose_device(plan.device))
+    return _Run(plan, out, processes, report).go()
+
+
+def _check_new(out: Path) -> None:
+    atomic.check_directory(out)
+    if out.exists() and any(out.iterdir()):
+        raise BertError(
+            f"{out} exists already.",
+            hint=f"go on with: bert finetune resume {out}; or choose another "
+            "--out",
+        )
+
+
+class _Run:
+    """A plan with its data read and its task made."""
+
+    def __init__(
+        self,
+        plan: FinetunePlan,
+        out: Path,
+        processes: Processes,
+        report: Report,
+    ) -> None:
+        self.plan = plan
+        self.out = out
+        self.processes = processes
+        self.report = report
+        self.device = choose_device(plan.device)
+        if self.device.type == "cpu" and plan.num_threads is not None:
+            torch.set_num_threads(plan.num_threads)
+        whole = load_data(plan)
+        self.data: TaskData = limit_data(plan, whole)
+        self.task: Task[Any, Any] = make_task(plan, whole, self.data.train)
+        self.items = self._trained_items()
+        self.dev_items = self.task.items(self.data.dev)
+
+    def _trained_items(self) -> list[Item]:
+        items = [
+            item
+            for item in self.task.items(self.data.train)
+            if item.labels is not None
+        ]
+        if not items:
+            raise BertError("No example is left to train on.")
+        return items
+
+    def go(self) -> Outcome | None:
+        """Makes all attempts, and keeps the best."""
+        results = []
+        attempts = self.plan.attempts
+        with catch_signals() as stop:
+            for number, (rate, seed) in enumerate(attempts, 1):
+                where = Where(number, len(attempts), rate, seed)
+                result = self._attempt(where, stop)
+                if result is None:
+                    raise Interrupted(
+                        f"Stopped in attempt {number} of {len(attempts)}, as "
+                        "asked; saved.",
+                        hint=f"go on with: bert finetune resume {self.out}",
+                    )
+                results.append(result)
+                if self.processes.is_first:
+                    self._forget_all_but(choose_best(results, self.task.metric))
+        if not self.processes.is_first:
+            return None
+        return self._conclude(results)
+
+    def _directory(self, rate: float, seed: int) -> Path:
+        return self.out / "runs" / f"lr-{rate:g}-seed-{seed}"
+
+    def _attempt(self, where: Where, stop: Any) -> AttemptResult | None:
+        directory = self._directory(where.learning_rate, where.seed)
+        done = read_result(directory)
+        if done is not None:
+            return done
+        if self.processes.is_first:
+            directory.mkdir(parents=True, exist_ok=True)
+        self.processes.wait()
+        trainer = self._trainer(where)
+        run = RunDirectory(directory)
+        with run if self.processes.is_first else nullcontext():
+            attempt = Attempt(
+                run,
+                trainer,
+                lambda model: self._judge(model).scores,
+                self.task.metric,
+                self.plan.patience,
+                partial(self.report, where),
+                stop,
+            )
+            return attempt.train()
+
+    def _trainer(self, where: Where) -> BertTrainer:
+        plan = self.plan
+        # 头的初始权重、次序、dropout 都由这一个种子决定
+        torch.manual_seed(where.seed)
+        model = self._new_model()
+        freeze_layers(model, plan.freeze_layers)
+        source = ItemSource(
+            self.items,
+            self.task.collate,
+            batch_size=plan.batch_size,
+            batch_tokens=plan.batch_tokens,
+            seed=where.seed,
+            processes=self.processes,
+        )
+        total = plan.epochs * source.num_steps()
+        settings = TrainingSettings(
+            epochs=plan.epochs,
+            learning_rate=where.learning_rate,
+            warmup_steps=int(plan.warmup_share * total),
+            weight_decay=plan.weight_decay,
+            precision=plan.precision,
+            compiles=plan.compiles,
+            seed=where.seed,
+            log_every=plan.log_every,
+            checkpoint_every=plan.checkpoint_every,
+        )
+        return BertTrainer(
+            model,
+            source,
+            settings,
+            device=self.device,
+            processes=self.processes,
+            rate_scales=rate_scales(model, plan.layer_decay),
+        )
+
+    def _new_model(self) -> nn.Module:
+        return self.task.new_model(Path(self.plan.model or ""))
+
+    def _judge(self, model: nn.Module) -> Judged:
+        """Predicts and scores dev, with what is tuned on dev tuned."""
+        outputs = run_model(
+            self.task,
+            model,
+            self.dev_items,
+            self.device,
+            batch_tokens=max(self.plan.batch_tokens, 8192),
+            half=self.plan.precision == "bf16",
+        )
+        examples = self.data.dev
+        predictions = self.task.decode(examples, self.dev_items, outputs)
+        tuned = self.task.tune(examples, predictions)
+        if tuned is not self.task:
+            predictions = tuned.decode(examples, self.dev_items, outputs)
+        scores = tuned.score(examples, predictions)
+        return Judged(tuned, examples, predictions, scores)
+
+    def _forget_all_but(self, best: AttemptResult) -> None:
+        """Removes the weights of all attempts but the best so far."""
+        kept = self._directory(best.learning_rate, best.seed)
+        for path in (self.out / "runs").glob("*/weights.safetensors"):
+            if path.parent != kept and read_result(path.parent) is not None:
+                path.unlink()
+
+    def _conclude(self, results: list[AttemptResult]) -> Outcome:
+        best = choose_best(results, self.task.metric)
+        warn_of_spread(results, best, self.task.metric)
+        directory = self._directory(best.learning_rate, best.seed)
+        model = self._new_model()
+        load_weights(model, directory)
+        model.to(self.device)
+        judged = self._judge(model)
+        tests = {
+            name: self._score_others(model, judged.task, examples)
+            for name, examples in self.data.others().items()
+        }
+        outcome = write_outcome(
+            self.out, self.plan, self.data, model, judged, tests, results, best
+        )
+        (directory / "weights.safetensors").unlink()
+        return outcome
+
+    def _score_others(
+        self, model: nn.Module, task: Task[Any, Any], examples: Sequence[Any]
+    ) -> Scores:
+        items = task.items(examples)
+        outputs = run_model(
+            task,
+            model,
+            items,
+            self.device,
+            half=self.plan.precision == "bf16",
+        )
+        return task.score(examples, task.decode(examples, items, outputs))
+
+
+def choose_best(results: list[AttemptResult], metric: str) -> AttemptResult:
+    """Returns the best seed of the learning rate with the best mean."""
+    by_rate: dict[float, list[AttemptResult]] = {}
+    for result in results:
+        by_rate.setdefault(result.learning_rate, []).append(result)
+
+    def mean(group: list[AttemptResult]) -> float:
+        return statistics.fmean(result.scores[metric] for result in group)
+
+    # 先按均值选学习率，再选种子：只看单次最高分，选中的多半是运气
+    group = max(by_rate.values(), key=mean)
+    return max(group, key=lambda result: result.scores[metric])
+
+
+def warn_of_spread(
+    results: list[AttemptResult], best: AttemptResult, metric: str
+) -> None:
+    """Warns where seeds of one learning rate disagree wildly."""
+    scores = [
+        result.scores[metric]
+        for result in results
+        if result.learning_rate == best.learning_rate
+    ]
+    low, high = min(scores), max(scores)
+    if high - low > WILD_SPREAD:
+        logger.warning(
+            "The seeds disagree: %s from %.4f to %.4f over %d seeds. Report "
+            "the mean, not the best; more epochs or a lower --lr may help.",
+            metric,
+            low,
+            high,
+            len(scores),
+        )
