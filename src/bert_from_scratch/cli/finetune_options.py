@@ -71,6 +71,10 @@ class FinetuneOptions:
         int | None,
         typer.Option(help="Early stopping after so many epochs; keep best."),
     ] = None
+    attention_dropout: Annotated[
+        float | None,
+        typer.Option(help="By default the model's; on a GPU 0, for speed."),
+    ] = None
     limit: Annotated[
         int | None, typer.Option(help="Train on so many examples at most.")
     ] = None

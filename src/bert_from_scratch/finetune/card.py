@@ -84,6 +84,11 @@ def _protocol(plan: FinetunePlan, outcome: "Outcome") -> list[str]:
         f"- AdamW, weight decay {plan.weight_decay:g}, warm-up over "
         f"{plan.warmup_share:.0%} of the steps, then a line to 0; "
         f"{plan.precision}",
+        *(
+            [f"- attention dropout {plan.attention_dropout:g}"]
+            if plan.attention_dropout is not None
+            else []
+        ),
         f"- frozen layers {plan.freeze_layers}, layer decay "
         f"{plan.layer_decay:g}, class weights {plan.class_weights}",
         "- the model is the best seed on dev: its score there is a bit too "

@@ -1,11 +1,14 @@
 """Layers that learn slowly, or not at all."""
 
 import re
+from dataclasses import replace
 
 from torch import nn
 
 from bert_from_scratch.errors import BertError
+from bert_from_scratch.model.attention import MultiHeadSelfAttention
 from bert_from_scratch.model.bert import BertModel
+from bert_from_scratch.model.directory import StoredModel
 
 _BLOCK = re.compile(r"bert\.encoder\.blocks\.(\d+)\.")
 
@@ -27,6 +30,25 @@ def freeze_layers(model: nn.Module, count: int) -> None:
     encoder.embedding.requires_grad_(False)
     for block in encoder.encoder.blocks[:count]:
         block.requires_grad_(False)
+
+
+def set_attention_dropout(model: nn.Module, probability: float) -> None:
+    """Changes the dropout of all attention weights, in place.
+
+    The fast kernels for packed sequences on a GPU have none.
+    """
+    encoder = _encoder(model)
+    if not 0 <= probability < 1:
+        raise BertError(
+            f"--attention-dropout must lie in [0, 1), got {probability}."
+        )
+    config = replace(encoder.config, attention_probs_dropout_prob=probability)
+    for module in model.modules():
+        if isinstance(module, MultiHeadSelfAttention):
+            module.dropout_prob = probability
+        if isinstance(module, StoredModel):
+            # 写进 config.json：模型卡上的数字与训练时一致
+            module.config = config
 
 
 def rate_scales(model: nn.Module, decay: float) -> dict[str, float]:

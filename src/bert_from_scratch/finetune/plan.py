@@ -57,6 +57,8 @@ class FinetunePlan:
         patience: Stop after so many epochs without a better score, and keep
             the best; None: train all epochs and keep the last.
         class_weights: "balanced", one weight a class, or None.
+        attention_dropout: Of attention weights; None: as in the model's
+            config.
         precision: Of activations; weights stay float32.
         compiles: Whether to use torch.compile.
         device: Where to train.
@@ -81,6 +83,7 @@ class FinetunePlan:
     layer_decay: float = 1.0
     patience: int | None = None
     class_weights: str | tuple[float, ...] | None = None
+    attention_dropout: float | None = None
     precision: Precision = "fp32"
     compiles: bool = False
     device: str = "auto"

@@ -26,7 +26,11 @@ from bert_from_scratch.finetune.attempt import (
 )
 from bert_from_scratch.finetune.inference import run_model
 from bert_from_scratch.finetune.items import Item
-from bert_from_scratch.finetune.layers import freeze_layers, rate_scales
+from bert_from_scratch.finetune.layers import (
+    freeze_layers,
+    rate_scales,
+    set_attention_dropout,
+)
 from bert_from_scratch.finetune.loading import limit_data, load_data
 from bert_from_scratch.finetune.outcome import Judged, Outcome, write_outcome
 from bert_from_scratch.finetune.plan import FinetunePlan
@@ -206,6 +210,7 @@ class _Run:
             weight_decay=plan.weight_decay,
             precision=plan.precision,
             compiles=plan.compiles,
+            has_static_shapes=False,
             seed=where.seed,
             log_every=plan.log_every,
             checkpoint_every=plan.checkpoint_every,
@@ -220,7 +225,10 @@ class _Run:
         )
 
     def _new_model(self) -> nn.Module:
-        return self.task.new_model(Path(self.plan.model or ""))
+        model = self.task.new_model(Path(self.plan.model or ""))
+        if self.plan.attention_dropout is not None:
+            set_attention_dropout(model, self.plan.attention_dropout)
+        return model
 
     def _judge(self, model: nn.Module) -> Judged:
         """Predicts and scores dev, with what is tuned on dev tuned."""

@@ -29,6 +29,8 @@ class TrainingSettings:
         num_accumulated: Micro-batches a step, on every process.
         precision: Of activations; weights stay float32.
         compiles: Whether to use torch.compile.
+        has_static_shapes: Whether all batches have one shape, so that code
+            compiled for it alone is the fastest.
         shards_weights: Whether several processes divide weights and averages
             among them (FSDP2) instead of each keeping all (DDP).
         seed: Decides weights, order, masks and dropout.
@@ -52,6 +54,7 @@ class TrainingSettings:
     num_accumulated: int = 1
     precision: Precision = "fp32"
     compiles: bool = False
+    has_static_shapes: bool = True
     shards_weights: bool = False
     seed: int = 0
     log_every: int = 10

@@ -124,8 +124,11 @@ class BertTrainer:
         elif self.processes.count > 1:
             model = DistributedDataParallel(model)
         if self.settings.compiles:
-            # 每个阶段形状固定：各编译一次，好过一份形状可变的慢代码
-            model = cast("nn.Module", torch.compile(model, dynamic=False))
+            # 形状固定时各编译一次，好过一份形状可变的慢代码；微调的批次
+            # 长短不一，只能用后者
+            is_dynamic = not self.settings.has_static_shapes
+            compiled = torch.compile(model, dynamic=is_dynamic)
+            model = cast("nn.Module", compiled)
         return model
 
     def restore(self, state: TrainingState) -> None:

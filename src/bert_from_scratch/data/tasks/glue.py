@@ -34,6 +34,8 @@ def _recipe(
 
 
 _PAIR = TextColumns("sentence1", "sentence2", "label")
+_QUESTIONS = TextColumns("question1", "question2", "is_duplicate")
+_GOLD = TextColumns("sentence1", "sentence2", "gold_label")
 _SST2 = _recipe(
     "sst2",
     "SST-2: sentiment of film reviews",
@@ -86,12 +88,12 @@ _QQP = replace(
         "qqp",
         "QQP: do two questions ask the same?",
         "QQP",
-        TextColumns("question1", "question2", "is_duplicate"),
+        _QUESTIONS,
         "f1",
     ),
     # 官方训练文件有几行残缺
     read=text_reader(
-        TextColumns("question1", "question2", "is_duplicate"),
+        _QUESTIONS,
         "tsv",
         skip_damaged=True,
     ),
@@ -101,7 +103,7 @@ _MNLI = replace(
         "mnli",
         "MNLI: entailment, contradiction or neither",
         "MNLI",
-        TextColumns("sentence1", "sentence2", "gold_label"),
+        _GOLD,
     ),
     files=replace(
         _files("MNLI"),
@@ -110,7 +112,7 @@ _MNLI = replace(
     ),
     # "-" 表示五个标注者没有多数意见
     read=text_reader(
-        TextColumns("sentence1", "sentence2", "gold_label"),
+        _GOLD,
         "tsv",
         no_gold=("-", ""),
     ),
