@@ -39,6 +39,8 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/inference.py
 	$(BIN)/python benchmarks/data.py
 	$(BIN)/python benchmarks/pretraining.py
+	$(BIN)/python benchmarks/squad_features.py
+	$(BIN)/python benchmarks/finetune.py --limit 160 --dev-limit 200 --epochs 1 --seeds 2
 
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -17,7 +17,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, cast
@@ -181,11 +181,12 @@ class Contest:
             peer = peer_class.from_pretrained(folder).to(self.device)
         source = self.make_source(seed)
         # 轮流先后：机器冷热不偏向任何一方
-        sides = [
-            ("ours", lambda: self.train_ours(model, source, seed)),
-            ("peer", lambda: self.train_peer(peer, source, seed)),
-        ]
-        speeds = {who: run() for who, run in sides[:: 1 if seed % 2 else -1]}
+        sides: dict[str, Callable[[], float]] = {
+            "ours": lambda: self.train_ours(model, source, seed),
+            "peer": lambda: self.train_peer(peer, source, seed),
+        }
+        order = list(sides)[:: 1 if seed % 2 else -1]
+        speeds = {who: sides[who]() for who in order}
         scores = {
             "ours": self.score(self.outputs_of_ours(model)),
             "peer": self.score(self.outputs_of_peer(peer)),

@@ -179,7 +179,9 @@ def test_it_learns_three_texts_by_heart(tiny_bert: Path) -> None:
     found = predict(task, model, examples, CPU)
     assert [p.labels for p in found] == [("good",), ("bad",), ("good",)]
     assert all(sum(p.probabilities) == pytest.approx(1) for p in found)
-    assert [task.mistake(e, p) for e, p in zip(examples, found, strict=True)] == [0] * 3
+    assert [
+        task.mistake(e, p) for e, p in zip(examples, found, strict=True)
+    ] == [0] * 3
 
 
 def test_a_wrong_label_is_the_worse_the_surer_it_is(tiny_bert: Path) -> None:

@@ -113,14 +113,14 @@ def test_fifty_losses_are_those_of_transformers(
     )
     settings = TrainingSettings(steps=STEPS, learning_rate=5e-5, warmup_steps=5)
     ours: list[float] = []
+    rates: list[float] = []
 
     def note(result: StepResult) -> bool:
         ours.append(result.loss)
+        rates.append(result.learning_rate)
         return False
 
-    trainer = BertTrainer(model, source, settings)
-    rates: list[float] = []
-    trainer.fit(lambda r: note(r) or bool(rates.append(r.learning_rate)))
+    BertTrainer(model, source, settings).fit(note)
     theirs = train_peer(peer, task, items, source, settings, rates)
     assert len(ours) == STEPS
     torch.testing.assert_close(

@@ -13,6 +13,7 @@ from bert_from_scratch.corpus.builtin import builtin_documents
 
 ROOT = Path(__file__).parents[2]
 READMES = ("README.md", "README.zh-CN.md")
+ADJECTIVES = (("lovely", "good"), ("awful", "bad"))
 
 
 def code_blocks(readme: str, language: str) -> list[str]:
@@ -27,6 +28,10 @@ def test_every_command_and_program_runs(tmp_path: Path) -> None:
     corpus_dir.mkdir()
     for number, text in enumerate(builtin_documents()[:20]):
         (corpus_dir / f"{number}.txt").write_text(text, encoding="utf-8")
+    for name in ("train", "dev"):
+        rows = [f"{word} day\t{label}" for word, label in ADJECTIVES] * 8
+        table = "\n".join(["text\tlabel", *rows])
+        (tmp_path / f"{name}.tsv").write_text(table + "\n", encoding="utf-8")
     bin_dir = Path(sys.executable).parent
     environment = {**os.environ, "PATH": f"{bin_dir}:{os.environ['PATH']}"}
     commands = [
@@ -35,7 +40,7 @@ def test_every_command_and_program_runs(tmp_path: Path) -> None:
         for line in block.split("\n")
         if line.startswith("bert ")
     ]
-    assert len(commands) == 8
+    assert len(commands) == 12
     programs = [
         [sys.executable, "-c", code] for code in code_blocks(readme, "python")
     ]
@@ -47,6 +52,8 @@ def test_every_command_and_program_runs(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr.decode()
     assert (tmp_path / "vectors.npy").stat().st_size > 1000
     assert (tmp_path / "copy" / "model.safetensors").exists()
+    assert (tmp_path / "my-task" / "model" / "task.json").exists()
+    assert (tmp_path / "report" / "predictions.jsonl").exists()
 
 
 def test_both_readmes_hold_the_same_code() -> None:
@@ -64,6 +71,7 @@ def test_both_readmes_hold_the_same_code() -> None:
         *READMES,
         "CONTRIBUTING.md",
         "docs/architecture.md",
+        "docs/finetuning.md",
         "docs/pretraining.md",
     ],
 )

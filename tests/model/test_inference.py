@@ -15,7 +15,8 @@ def test_the_form_for_inference_gives_the_same_numbers() -> None:
         expected = model(IDS).hidden_state
         found = for_inference(model)(IDS).hidden_state
     torch.testing.assert_close(found, expected)
-    assert not model.encoder.blocks[0].attention.qkv.weight.is_contiguous()
+    weight = model.get_parameter("encoder.blocks.0.attention.qkv.weight")
+    assert not weight.is_contiguous()
 
 
 def test_it_is_saved_as_it_was(tmp_path: Path) -> None:

@@ -60,6 +60,8 @@ def evaluate(
 
     Give data that the model was not trained on.
     """
+    if text_column is None and (pair_column or label_column):
+        raise BertError("--pair-column and --label-column need --text-column.")
     if _is_finetuned(model):
         columns = {
             "text": text_column,
@@ -137,11 +139,15 @@ def _evaluate_task(
     device: str,
     as_json: bool,
 ) -> None:
+    from bert_from_scratch.finetune.classification import ClassificationTask
     from bert_from_scratch.finetune.evaluate import evaluate_task
     from bert_from_scratch.predict.task import TaskPredictor
 
     predictor = TaskPredictor.load(model, device)
-    examples = _read(predictor.task.name, data, recipe, part, columns)
+    task = predictor.task
+    if isinstance(task, ClassificationTask) and task.is_multi_label:
+        columns["label_separator"] = task.label_separator
+    examples = _read(task.name, data, recipe, part, columns)
     found = evaluate_task(
         predictor.task, predictor.model, examples, predictor.device, out
     )
@@ -169,7 +175,7 @@ def _read(
     if recipe is not None:
         check_recipe(recipe, task)
         return _choose_part(load_recipe(recipe, data), part)
-    given = columns if columns["text"] is not None else {}
+    given = columns if task in ("classify", "regress") else {}
     return list(read_examples(task, data, given).examples)
 
 

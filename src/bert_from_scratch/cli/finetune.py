@@ -87,15 +87,15 @@ def classify(
     own: dict[str, Any] = {}
     if multi_label is not None:
         own = {"is_multi_label": True, "metric": "f1_micro"}
-        if columns:
-            columns["label_separator"] = multi_label
+        own["label_separator"] = multi_label
+        columns["label_separator"] = multi_label
     weights = _parse_weights(class_weights)
     compare_encoders(
         encoder.split(","),
         model,
         word_vectors,
         options,
-        lambda who, model, options, more: _finetune(
+        lambda model, options, more: _finetune(
             "classify",
             model,
             options,
@@ -310,9 +310,9 @@ def _run(
     with show_attempts() as report:
         try:
             if plan is None:
-                outcome = run.resume(out, report)
+                outcome = run.resume(out, report, say)
             else:
-                outcome = run.start(plan, out, report)
+                outcome = run.start(plan, out, report, say)
         except Interrupted as error:
             say(f"{error.message}\n{error.hint}")
             raise typer.Exit(INTERRUPTED) from None

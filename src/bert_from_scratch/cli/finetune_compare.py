@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ENCODERS = ("bert", "bow", "cnn", "rnn", "lstm", "gru", "bilstm")
 Train = Callable[
-    [str, Path | None, FinetuneOptions, dict[str, Any]], "Outcome | None"
+    [Path | None, FinetuneOptions, dict[str, Any]], "Outcome | None"
 ]
 
 
@@ -45,7 +45,6 @@ def compare_encoders(
             chosen = replace(options, out=options.out / name)
         more = {"encoder": name, "word_vectors": word_vectors}
         outcome = train(
-            name,
             model if name == "bert" else None,
             chosen,
             {} if name == "bert" else more,

@@ -35,6 +35,7 @@ from bert_from_scratch.train.run_directory import RunDirectory
 from bert_from_scratch.train.trainer import BertTrainer, StepResult
 
 Report = Callable[[Progress], None]
+Announce = Callable[[str], None]
 Scores = dict[str, float]
 
 
@@ -72,6 +73,7 @@ class Attempt:
         metric: str,
         patience: int | None,
         report: Report,
+        announce: Announce,
         stop: threading.Event,
     ) -> None:
         """Prepares an attempt, or goes on with one that was interrupted.
@@ -84,6 +86,7 @@ class Attempt:
             patience: Epochs without a better score until it stops; None:
                 all epochs, and the last weights are kept.
             report: Told after every step, in the first process.
+            announce: Told the score of every epoch, likewise.
             stop: Whether somebody asked to stop.
         """
         self._run = run
@@ -92,6 +95,7 @@ class Attempt:
         self._metric = metric
         self._patience = patience
         self._report = report
+        self._announce = announce
         self._stop = stop
         self._writes = trainer.processes.is_first
         self._seconds_before = self._restore()
@@ -174,6 +178,9 @@ class Attempt:
         # 先存检查点再评估：评估途中断电，也不必重训这一轮
         self._save()
         scores = self._evaluate(trainer.model)
+        # 各进程的评估可能差一丝：以第一个为准，才会同时停
+        decisive = trainer.processes.of_first(scores[self._metric])
+        scores = {**scores, self._metric: decisive}
         epoch = round(trainer.source.epochs_done(state.position))
         line: dict[str, Any] = {"step": state.step, "epoch": epoch, **scores}
         is_best = all(
@@ -185,6 +192,7 @@ class Attempt:
             if is_best or self._patience is None:
                 self._keep_weights()
             self._evaluations_log.write(line)
+            self._announce(f"epoch {epoch}: {self._metric} {decisive:.4f}")
         self._seconds_before = used
         self._start = time.monotonic()
 

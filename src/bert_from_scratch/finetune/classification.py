@@ -57,6 +57,7 @@ class ClassificationTask(Task[TextExample, LabelPrediction]):
         labels: The classes, in order.
         max_length: Longest sequence in tokens.
         is_multi_label: Whether a text may have any number of labels.
+        label_separator: What stands between several labels in a file.
         metric: What decides.
         class_weights: How much each class counts in the loss, or None.
     """
@@ -65,6 +66,7 @@ class ClassificationTask(Task[TextExample, LabelPrediction]):
     labels: tuple[str, ...]
     max_length: int = 128
     is_multi_label: bool = False
+    label_separator: str = "|"
     metric: str = "accuracy"
     class_weights: tuple[float, ...] | None = None
     name: ClassVar[str] = "classify"
@@ -251,6 +253,7 @@ class ClassificationTask(Task[TextExample, LabelPrediction]):
             "labels": list(self.labels),
             "max_length": self.max_length,
             "is_multi_label": self.is_multi_label,
+            "label_separator": self.label_separator,
             "metric": self.metric,
         }
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from bert_from_scratch.data.tasks.choices import ChoiceColumns, read_choices
 from bert_from_scratch.data.tasks.conll import read_tags
-from bert_from_scratch.data.tasks.examples import TagExample
+from bert_from_scratch.data.tasks.examples import TagExample, TextExample
 from bert_from_scratch.data.tasks.recipe import FileContent
 from bert_from_scratch.data.tasks.recipes import (
     TaskData,
@@ -106,8 +106,7 @@ def read_examples(
     if not path.exists():
         raise BertError(f"There is no file {path}.")
     if task in ("classify", "regress"):
-        chosen = TextColumns(**columns) if columns else None
-        return FileContent(read_texts(path, chosen))
+        return FileContent(_read_texts(path, columns))
     if task == "choose":
         plain = {**columns, "choices": tuple(columns.get("choices", ()))}
         picked = ChoiceColumns(**plain) if columns else None
@@ -115,6 +114,30 @@ def read_examples(
     if task == "tag":
         return FileContent(read_tags(path, **columns))
     return _read_questions(path, for_training)
+
+
+def _read_texts(path: Path, columns: dict[str, Any]) -> list[TextExample]:
+    if columns.get("text") is not None:
+        return read_texts(path, TextColumns(**columns))
+    examples = read_texts(path)
+    separator = columns.get("label_separator")
+    if separator is None:
+        return examples
+    # 列名是猜的，分隔符是用户给的：读完再切
+    return [
+        replace(
+            example,
+            labels=tuple(
+                part
+                for label in example.labels
+                for part in label.split(separator)
+                if part
+            ),
+        )
+        if example.labels is not None
+        else example
+        for example in examples
+    ]
 
 
 def _read_questions(path: Path, for_training: bool) -> FileContent:

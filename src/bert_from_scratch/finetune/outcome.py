@@ -156,10 +156,12 @@ def write_predictions(out: Path, judged: Judged) -> int:
 
 
 def _write_lines(path: Path, lines: Iterable[dict[str, Any]]) -> None:
-    with atomic.replace_file(path) as scratch_path:
-        with scratch_path.open("w", encoding="utf-8", newline="\n") as file:
-            for line in lines:
-                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+    with (
+        atomic.replace_file(path) as scratch_path,
+        scratch_path.open("w", encoding="utf-8", newline="\n") as file,
+    ):
+        for line in lines:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
 def _write_json(path: Path, values: dict[str, Any]) -> None:

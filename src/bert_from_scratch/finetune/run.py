@@ -18,6 +18,7 @@ from bert_from_scratch.config import read_json
 from bert_from_scratch.data.tasks.recipes import TaskData
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.finetune.attempt import (
+    Announce,
     Attempt,
     AttemptResult,
     Scores,
@@ -70,8 +71,24 @@ class Where:
 Report = Callable[[Where, Progress], None]
 
 
-def start(plan: FinetunePlan, out: Path, report: Report) -> Outcome | None:
+def keep_silent(text: str) -> None:
+    """Tells nobody."""
+    del text
+
+
+def start(
+    plan: FinetunePlan,
+    out: Path,
+    report: Report,
+    announce: Announce = keep_silent,
+) -> Outcome | None:
     """Starts a new fine-tuning.
+
+    Args:
+        plan: What to do.
+        out: The result directory to make.
+        report: Told after every step, in the first process.
+        announce: Told what was read, and the score of every epoch.
 
     Returns:
         What came of it; None in all processes but the first.
@@ -79,7 +96,7 @@ def start(plan: FinetunePlan, out: Path, report: Report) -> Outcome | None:
     processes = join_processes(choose_device(plan.device))
     if processes.is_first:
         _check_new(out)
-    run = _Run(plan, out, processes, report)
+    run = _Run(plan, out, processes, report, announce)
     # 先读数据、编码、建任务：有错就在此停下，不留下任何目录
     if processes.is_first:
         text = json.dumps(plan.to_dict(), indent=2, ensure_ascii=False)
@@ -88,7 +105,9 @@ def start(plan: FinetunePlan, out: Path, report: Report) -> Outcome | None:
     return run.go()
 
 
-def resume(out: Path, report: Report) -> Outcome | None:
+def resume(
+    out: Path, report: Report, announce: Announce = keep_silent
+) -> Outcome | None:
     """Goes on with a fine-tuning that was interrupted; as `start`."""
     if not (out / "plan.json").is_file():
         raise BertError(f"{out} is no fine-tuning: it has no plan.json.")
@@ -96,7 +115,7 @@ def resume(out: Path, report: Report) -> Outcome | None:
         raise BertError(f"The fine-tuning {out} is finished.")
     plan = FinetunePlan.from_dict(read_json(out / "plan.json"))
     processes = join_processes(choose_device(plan.device))
-    return _Run(plan, out, processes, report).go()
+    return _Run(plan, out, processes, report, announce).go()
 
 
 def _check_new(out: Path) -> None:
@@ -118,11 +137,13 @@ class _Run:
         out: Path,
         processes: Processes,
         report: Report,
+        announce: Announce,
     ) -> None:
         self.plan = plan
         self.out = out
         self.processes = processes
         self.report = report
+        self.announce = announce
         self.device = choose_device(plan.device)
         if self.device.type == "cpu" and plan.num_threads is not None:
             torch.set_num_threads(plan.num_threads)
@@ -131,6 +152,14 @@ class _Run:
         self.task: Task[Any, Any] = make_task(plan, whole, self.data.train)
         self.items = self._trained_items()
         self.dev_items = self.task.items(self.data.dev)
+        if processes.is_first:
+            self._describe_data()
+
+    def _describe_data(self) -> None:
+        num_train, num_dev = len(self.data.train), len(self.data.dev)
+        self.announce(f"{num_train:,} examples to train on, {num_dev:,} in dev")
+        for note in self.data.notes:
+            self.announce(note)
 
     def _trained_items(self) -> list[Item]:
         items = [
@@ -184,6 +213,7 @@ class _Run:
                 self.task.metric,
                 self.plan.patience,
                 partial(self.report, where),
+                self.announce,
                 stop,
             )
             return attempt.train()

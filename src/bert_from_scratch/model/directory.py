@@ -132,6 +132,11 @@ def find(directory: Path) -> Path:
                     hint=f"finish it: bert pretrain --resume {directory}",
                 )
             return candidate
+    if (directory / "plan.json").is_file():
+        raise BertError(
+            f"The fine-tuning {directory} has no final model yet.",
+            hint=f"finish it: bert finetune resume {directory}",
+        )
     if not directory.exists():
         raise BertError(
             f"There is no model directory {directory}.",

@@ -1,7 +1,6 @@
 """Answers: SQuAD's and CMRC's rules, restated and compared."""
 
 import difflib
-import itertools
 import random
 import string
 from collections.abc import Sequence
@@ -201,11 +200,11 @@ def test_the_best_threshold_is_the_one_worked_out_by_hand() -> None:
     assert kept == {"a": "apple", "b": "", "c": "pie", "d": ""}
 
 
-def test_never_answering_best_gives_the_scripts_zero() -> None:
+def test_where_never_answering_is_best_nothing_is_answered() -> None:
     gold: dict[str, list[str]] = {"a": [], "b": ["pie"]}
-    predicted, differences = {"a": "x", "b": "y"}, {"a": 2.0, "b": 1.0}
+    predicted, differences = {"a": "x", "b": "y"}, {"a": -2.0, "b": -4.0}
     best = best_null_threshold(gold, predicted, differences)
-    assert best == (0.0, 0.5, 0.5)
+    assert best == (-5.0, 0.5, 0.5)
 
 
 def test_the_best_threshold_beats_every_other() -> None:
@@ -222,14 +221,14 @@ def test_the_best_threshold_beats_every_other() -> None:
         numbers = generator.sample(range(1, 1000), 12)
         differences = dict(zip(gold, map(float, numbers), strict=True))
         best = best_null_threshold(gold, predicted, differences)
-        every = [0.0, *sorted(differences.values())]
+        every = [min(numbers) - 1.0, *sorted(differences.values())]
         scores = []
         for threshold in every:
             kept = apply_null_threshold(predicted, differences, threshold)
             parts = [reference_squad(gold[key], kept[key]) for key in gold]
             scores.append(sum(f1 for _, f1 in parts) / len(parts))
         assert best.f1 == pytest.approx(max(scores))
-        # 官方脚本只在严格变好时更新，所以并列时取最先的一个
+        # 只在严格变好时更新，所以并列时取最先的一个
         first = next(
             threshold
             for threshold, f1 in zip(every, scores, strict=True)
@@ -238,33 +237,29 @@ def test_the_best_threshold_beats_every_other() -> None:
         assert best.threshold == first
 
 
-def test_odd_answers_and_ties_give_the_scripts_threshold() -> None:
+def test_odd_answers_and_ties_are_weighed_like_all_others() -> None:
     generator = random.Random(12)
     for _ in range(300):
         gold, predicted = random_questions(generator, 10)
         differences = {key: generator.randint(-4, 4) / 2 for key in gold}
-        # 官方的累加：有答案者加 F1，无答案却作答者减 1，从“全不答”开始
-        order = sorted(gold, key=lambda key: (differences[key], int(key[1:])))
-        gains = [
-            reference_squad(gold[key], predicted[key])[1]
-            if gold[key]
-            else -float(predicted[key] != "")
-            for key in order
-        ]
-        sums = list(itertools.accumulate(gains))
-        highest = max(range(len(sums)), key=lambda place: round(sums[place], 9))
-        expected = differences[order[highest]] if sums[highest] > 1e-9 else 0.0
         best = best_null_threshold(gold, predicted, differences)
-        assert best.threshold == expected
-        kept = apply_null_threshold(predicted, differences, expected)
-        scores = squad_scores(gold, kept)
-        assert best[1:] == (scores["f1"], scores["exact_match"])
+        every = [min(differences.values()) - 1, *differences.values()]
+        scores = [
+            squad_scores(
+                gold, apply_null_threshold(predicted, differences, threshold)
+            )["f1"]
+            for threshold in every
+        ]
+        assert best.f1 == pytest.approx(max(scores))
+        kept = apply_null_threshold(predicted, differences, best.threshold)
+        found = squad_scores(gold, kept)
+        assert best[1:] == (found["f1"], found["exact_match"])
 
 
-def test_equal_differences_are_taken_in_the_order_given() -> None:
+def test_questions_of_one_difference_are_answered_together() -> None:
     gold: dict[str, list[str]] = {"a": ["pie"], "b": [], "c": ["tea"]}
     predicted = {"a": "pie", "b": "x", "c": "no"}
     differences = {"a": 5.0, "b": 5.0, "c": 1.0}
-    # 逐题累加时 a 先得分，阈值成为 5；真正使用时 b 也被作答而出错
+    # 作答 a 得一分，却同时答错 b：不如全都不答
     best = best_null_threshold(gold, predicted, differences)
-    assert best == pytest.approx((5.0, 1 / 3, 1 / 3))
+    assert best == pytest.approx((0.0, 1 / 3, 1 / 3))

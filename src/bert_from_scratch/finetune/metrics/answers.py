@@ -4,6 +4,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from bert_from_scratch.finetune.metrics.segments import (
@@ -81,12 +82,12 @@ def best_null_threshold(
     predicted: Mapping[str, str],
     null_differences: Mapping[str, float],
 ) -> NullThreshold:
-    """Finds the threshold with the best F1, as v2.0's script does.
+    """Finds the threshold with the best F1, the lowest of several.
 
-    Like the script, it takes the first of equally good thresholds, and 0
-    where none is better than never to answer. It looks at one question
-    after another, even where their differences are equal; the scores
-    returned are those that the threshold really gives.
+    It differs from v2.0's script in two cases, where the script's choice
+    does not give the score that it reports: questions of one difference are
+    answered together, and where it is best never to answer, the threshold
+    lies below all differences.
 
     Args:
         gold: The accepted answers by question, as in `squad_scores`.
@@ -95,16 +96,18 @@ def best_null_threshold(
     """
     answers = {key: _with_words(texts) for key, texts in gold.items()}
     f1 = _best(answers, predicted, _f1)
+    null_f1 = _best(answers, dict.fromkeys(gold, ""), _f1)
     # 起点：全部不答，无答案的问题全对；再按差值从小到大逐个改为作答
-    score = best_score = float(sum(not texts for texts in gold.values()))
-    threshold = 0.0
-    for key in sorted(null_differences, key=null_differences.__getitem__):
-        if gold[key]:
-            score += f1[key]
-        elif predicted[key]:
-            score -= 1
-        if score > best_score:
-            best_score, threshold = score, null_differences[key]
+    score = best_score = sum(null_f1.values())
+    threshold = min(null_differences.values()) - 1
+    order = sorted(null_differences, key=null_differences.__getitem__)
+    # 差值相同的问题只能一起改：阈值分不开它们
+    for difference, keys in groupby(order, null_differences.__getitem__):
+        for key in keys:
+            score += f1[key] - null_f1[key]
+        # 浮点求和有误差：好过一丝的不算更好
+        if score > best_score + 1e-9:
+            best_score, threshold = score, difference
     scores = squad_scores(
         gold, apply_null_threshold(predicted, null_differences, threshold)
     )
