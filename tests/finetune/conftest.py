@@ -38,6 +38,7 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
         num_attention_heads=2,
         intermediate_size=64,
         max_position_embeddings=64,
+        initializer_range=0.1,
     )
     BertForPreTraining(config).save_pretrained(directory)
     tokenizer.save(directory)

@@ -273,7 +273,11 @@ def test_a_baseline_takes_the_same_road(
     plan: FinetunePlan, tmp_path: Path, encoder: str
 ) -> None:
     plan = replace(
-        plan, model=None, options={"encoder": encoder}, learning_rates=(1e-2,)
+        plan,
+        model=None,
+        options={"encoder": encoder},
+        learning_rates=(1e-2,),
+        epochs=10,
     )
     outcome = run.start(plan, tmp_path / "out", quiet)
     assert outcome is not None

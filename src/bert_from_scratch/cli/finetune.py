@@ -205,6 +205,9 @@ def answer(
     stride: Annotated[
         int, typer.Option(help="How far a window moves on, in tokens.")
     ] = 128,
+    max_question: Annotated[
+        int, typer.Option(help="Tokens of a question that are kept.")
+    ] = 64,
     max_answer: Annotated[
         int, typer.Option(help="Longest answer in tokens.")
     ] = 30,
@@ -226,6 +229,7 @@ def answer(
     """Find answers in a context: SQuAD 1.1 and 2.0, CMRC 2018."""
     own = {
         "stride": stride,
+        "max_question": max_question,
         "max_answer": max_answer,
         "n_best": n_best,
         "character_f1": characters,

@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bert_from_scratch.cli.finetune_options import FinetuneOptions
+from bert_from_scratch.config import BertConfig
 from bert_from_scratch.data.tasks.recipe import Recipe
 from bert_from_scratch.data.tasks.recipes import find_recipe
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.finetune.plan import DataPlan, FinetunePlan
 from bert_from_scratch.model.device import choose_device
+from bert_from_scratch.model.directory import find
 
 CPU_TOKENS = 4096
 GPU_TOKENS = 32768
@@ -50,7 +52,7 @@ def make_plan(
         options = replace(
             options,
             lr=options.lr or BASELINE_RATE,
-            epochs=options.epochs or BASELINE_EPOCHS,
+            epochs=_given_or(options.epochs, BASELINE_EPOCHS),
         )
     return FinetunePlan(
         task=task,
@@ -58,9 +60,13 @@ def make_plan(
         data=_data_plan(options, columns),
         learning_rates=_parse_rates(options.lr, recipe),
         seeds=tuple(range(options.seed, options.seed + options.seeds)),
-        epochs=options.epochs or (recipe.epochs if recipe else 3),
-        batch_size=options.batch_size or (recipe.batch_size if recipe else 32),
-        batch_tokens=options.batch_tokens or _default_tokens(options.device),
+        epochs=_given_or(options.epochs, recipe.epochs if recipe else 3),
+        batch_size=_given_or(
+            options.batch_size, recipe.batch_size if recipe else 32
+        ),
+        batch_tokens=_given_or(
+            options.batch_tokens, _default_tokens(options.device)
+        ),
         weight_decay=options.weight_decay,
         warmup_share=options.warmup,
         freeze_layers=options.freeze_layers,
@@ -74,7 +80,10 @@ def make_plan(
         num_threads=options.threads,
         log_every=options.log_every,
         checkpoint_every=options.checkpoint_every,
-        options=_task_options(task, options, recipe, own),
+        options={
+            **_task_options(task, options, recipe, own),
+            "max_length": _choose_length(task, options, recipe, model),
+        },
     )
 
 
@@ -108,20 +117,34 @@ def _task_options(
     own: dict[str, Any],
 ) -> dict[str, Any]:
     """Joins what the user, the recipe and the task say, in this order."""
-    found: dict[str, Any] = {"max_length": MAX_LENGTHS[task]}
+    found: dict[str, Any] = {}
     if recipe is not None:
-        found |= {"max_length": recipe.max_length, "metric": recipe.metric}
+        found["metric"] = recipe.metric
         if task == "tag":
             found["document_context"] = recipe.document_context
         if task == "answer":
             found["has_null"] = recipe.has_null
             found["character_f1"] = recipe.language == "zh"
     found |= {name: value for name, value in own.items() if value is not None}
-    if options.max_length is not None:
-        found["max_length"] = options.max_length
     if options.metric is not None:
         found["metric"] = options.metric
     return found
+
+
+def _choose_length(
+    task: str,
+    options: FinetuneOptions,
+    recipe: Recipe | None,
+    model: Path | None,
+) -> int:
+    if options.max_length is not None:
+        return options.max_length
+    length = recipe.max_length if recipe else MAX_LENGTHS[task]
+    if model is None:
+        return length
+    # 没有说明长度时，不超过模型的位置编码
+    config = BertConfig.load(find(model) / "config.json")
+    return min(length, config.max_position_embeddings)
 
 
 def _parse_rates(text: str | None, recipe: Recipe | None) -> tuple[float, ...]:
@@ -159,6 +182,11 @@ def _choose_precision(options: FinetuneOptions) -> Literal["fp32", "bf16"]:
 def _default_tokens(device: str) -> int:
     is_gpu = choose_device(device).type == "cuda"
     return GPU_TOKENS if is_gpu else CPU_TOKENS
+
+
+def _given_or(given: int | None, default: int) -> int:
+    # 不能写成 given or default：用户给的 0 是错误，不是没有给
+    return default if given is None else given
 
 
 def _text(path: Path | None) -> str | None:

@@ -234,6 +234,10 @@ class AnsweringTask(Task[QuestionExample, AnswerPrediction]):
         found = best_null_threshold(_gold(examples), best_spans, differences)
         return replace(self, null_threshold=found.threshold)
 
+    def metrics(self) -> tuple[str, ...]:
+        """Returns the scores that may decide."""
+        return ("f1", "exact_match")
+
     def score(
         self,
         examples: Sequence[QuestionExample],

@@ -145,7 +145,8 @@ class Attempt:
         is_over = self._trainer.is_over
         if self._writes:
             progress = self._progress(result)
-            if result.step % settings.log_every == 0 or is_over:
+            is_first = result.step == 1
+            if is_first or is_over or result.step % settings.log_every == 0:
                 self._metrics_log.write(_to_line(progress))
             self._report(progress)
         every = settings.checkpoint_every

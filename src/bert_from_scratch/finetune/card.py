@@ -29,7 +29,7 @@ def model_card(plan: FinetunePlan, data: TaskData, outcome: "Outcome") -> str:
         f"# {plan.data.recipe or plan.task}: a fine-tuned BERT",
         "",
         "Made with BERT from Scratch. Use it: "
-        f"`bert predict {outcome.model_dir} ...`",
+        "`bert predict path/of/this/folder ...`",
         "",
         "## Scores on dev",
         "",

@@ -151,6 +151,10 @@ class ChoosingTask(Task[ChoiceExample, ChoicePrediction]):
             for scores in outputs
         ]
 
+    def metrics(self) -> tuple[str, ...]:
+        """Returns the scores that may decide."""
+        return ("accuracy",)
+
     def score(
         self,
         examples: Sequence[ChoiceExample],

@@ -174,6 +174,13 @@ class ClassificationTask(Task[TextExample, LabelPrediction]):
         labels = tuple(self.labels[number] for number in chosen)
         return LabelPrediction(labels, tuple(chances.tolist()))
 
+    def metrics(self) -> tuple[str, ...]:
+        """Returns the scores that may decide."""
+        if self.is_multi_label:
+            return ("accuracy", "f1_micro", "f1_macro")
+        binary = ("f1",) if len(self.labels) == 2 else ()
+        return ("accuracy", *binary, "f1_macro", "f1_micro", "matthews")
+
     def score(
         self,
         examples: Sequence[TextExample],

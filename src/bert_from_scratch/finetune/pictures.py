@@ -30,7 +30,10 @@ def draw_attempts(runs_dir: Path, metric: str, path: Path) -> bool:
         metrics = _read_lines(directory / "metrics.jsonl")
         evaluations = _read_lines(directory / "evaluations.jsonl")
         steps = [line["step"] for line in metrics]
-        losses.plot(steps, [line["loss"] for line in metrics], alpha=0.7)
+        # 点数少时画出点来：只有一个点的线是看不见的
+        marker = "." if len(metrics) < 30 else ""
+        values = [line["loss"] for line in metrics]
+        losses.plot(steps, values, alpha=0.7, marker=marker)
         scores.plot(
             [line["step"] for line in evaluations],
             [line[metric] for line in evaluations],

@@ -103,6 +103,10 @@ class RegressionTask(Task[TextExample, float]):
         del examples, items
         return [float(scores[0]) for scores in outputs]
 
+    def metrics(self) -> tuple[str, ...]:
+        """Returns the scores that may decide."""
+        return ("spearman", "pearson")
+
     def score(
         self, examples: Sequence[TextExample], predictions: Sequence[float]
     ) -> dict[str, float]:

@@ -150,10 +150,24 @@ class _Run:
         whole = load_data(plan)
         self.data: TaskData = limit_data(plan, whole)
         self.task: Task[Any, Any] = make_task(plan, whole, self.data.train)
+        self._check()
         self.items = self._trained_items()
         self.dev_items = self.task.items(self.data.dev)
         if processes.is_first:
             self._describe_data()
+
+    def _check(self) -> None:
+        """Finds what is wrong before anything is written."""
+        metrics = self.task.metrics()
+        if self.task.metric not in metrics:
+            raise BertError(
+                f"{self.plan.task} cannot be decided by {self.task.metric!r}.",
+                hint=f"use one of {', '.join(metrics)}",
+            )
+        if self.plan.freeze_layers or self.plan.layer_decay != 1:
+            model = self._new_model()
+            freeze_layers(model, self.plan.freeze_layers)
+            rate_scales(model, self.plan.layer_decay)
 
     def _describe_data(self) -> None:
         num_train, num_dev = len(self.data.train), len(self.data.dev)

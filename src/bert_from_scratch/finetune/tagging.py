@@ -120,7 +120,7 @@ class TaggingTask(Task[TagExample, TagPrediction]):
     @property
     def has_entities(self) -> bool:
         """Whether the tags mark spans, not words one by one."""
-        return self.metric != "accuracy" or are_entity_tags(self.labels)
+        return are_entity_tags(self.labels)
 
     def items(self, examples: Sequence[TagExample]) -> list[Item]:
         """Encodes sentences, each into one sequence or more.
@@ -214,6 +214,12 @@ class TaggingTask(Task[TagExample, TagPrediction]):
             TagPrediction(tuple(a), tuple(b))
             for a, b in zip(tags, chances, strict=True)
         ]
+
+    def metrics(self) -> tuple[str, ...]:
+        """Returns the scores that may decide."""
+        if not self.has_entities:
+            return ("accuracy",)
+        return ("entity_f1", "precision", "recall", "accuracy")
 
     def score(
         self,

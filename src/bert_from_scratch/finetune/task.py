@@ -72,6 +72,10 @@ class Task(ABC, Generic[Example, Prediction]):
         """Turns a model's numbers into one prediction an example."""
 
     @abstractmethod
+    def metrics(self) -> tuple[str, ...]:
+        """Returns the scores that may decide: more is better."""
+
+    @abstractmethod
     def score(
         self, examples: Sequence[Example], predictions: Sequence[Prediction]
     ) -> dict[str, float]:
