@@ -46,7 +46,9 @@ EXAMPLES = [
     ),
     TagExample(("new", "snow"), ("O", "O"), 2, "n.txt, line 13"),
 ]
-TASK = TaggingTask.for_data(TOKENIZER, EXAMPLES, [], max_length=16)
+TASK = TaggingTask.for_data(
+    TOKENIZER, EXAMPLES, [], max_length=16, document_context=False
+)
 
 
 @pytest.fixture(autouse=True)
@@ -265,3 +267,11 @@ def test_entities_of_free_text_have_its_offsets() -> None:
     assert joined["entities"][1]["text"] == "New York"
     assert joined["words"] == ["Max", "in", "New", "York"]
     assert joined["tags"] == list(found.tags)
+
+
+def test_files_with_documents_are_read_with_their_context() -> None:
+    assert any(example.document for example in EXAMPLES)
+    found = TaggingTask.for_data(TOKENIZER, EXAMPLES, [])
+    assert found.document_context
+    alone = [replace(example, document=0) for example in EXAMPLES]
+    assert not TaggingTask.for_data(TOKENIZER, alone, []).document_context
