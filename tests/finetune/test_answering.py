@@ -267,7 +267,7 @@ def test_the_best_threshold_separates_what_can_be_answered(
     chosen = first.choose_again(predictions)
     assert [p.text for p in chosen] == ["Mira", "", ""]
     better = first.with_best_threshold(examples, chosen)
-    assert better.null_threshold == 2.5
+    assert better.null_threshold == 3.25
     again = better.choose_again(chosen)
     assert [p.text for p in again] == ["Mira", "spring", ""]
     assert better.score(examples, again)["f1"] == 1

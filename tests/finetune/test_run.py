@@ -85,6 +85,7 @@ def test_it_learns_and_leaves_everything_behind(
     assert {path.name for path in out.iterdir()} == {
         "confusion.png",
         "curve.png",
+        "data.json",
         "metrics.json",
         "mistakes.jsonl",
         "model",
@@ -285,3 +286,71 @@ def test_a_baseline_takes_the_same_road(
     predictor = TaskPredictor.load(tmp_path / "out")
     found = predictor.predict_texts(["the song was warm ."])
     assert found[0]["label"] == "good"
+
+
+def test_a_crash_before_the_last_file_can_be_resumed(
+    plan: FinetunePlan, tmp_path: Path
+) -> None:
+    plan = replace(plan, epochs=1)
+    outcome = run.start(plan, tmp_path / "out", quiet)
+    assert outcome is not None
+    # 像是断在 model/ 与 metrics.json 之间：权重还在，结果没写完
+    out = tmp_path / "out"
+    (out / "metrics.json").unlink()
+    attempt_dir = out / "runs" / "lr-0.003-seed-0"
+    (attempt_dir / "result.json").unlink()
+    again = run.resume(out, quiet)
+    assert again is not None
+    assert again.scores == outcome.scores
+
+
+def test_weights_that_are_no_numbers_are_an_error(
+    plan: FinetunePlan, tmp_path: Path
+) -> None:
+    # 一步就走完：损失在这一步之前还是好的
+    plan = replace(
+        plan, learning_rates=(1e30,), epochs=1, batch_size=96, warmup_share=0.0
+    )
+    with pytest.raises(BertError, match="diverged"):
+        run.start(plan, tmp_path / "out", quiet)
+
+
+def test_changed_data_is_noticed(
+    plan: FinetunePlan, tmp_path: Path, stop: threading.Event, reviews: Path
+) -> None:
+    train = tmp_path / "train.tsv"
+    text = (reviews / "train.tsv").read_text()
+    train.write_text(text)
+    plan = replace(plan, data=replace(plan.data, train=str(train)))
+    with pytest.raises(Interrupted):
+        run.start(plan, tmp_path / "out", stop_at(3, stop))
+    train.write_text(text.replace("lovely", "awful"))
+    with pytest.raises(BertError, match="has changed"):
+        run.resume(tmp_path / "out", quiet)
+    train.write_text(text)
+    assert run.resume(tmp_path / "out", quiet) is not None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda plan: replace(plan, attention_dropout=2.0),
+        lambda plan: replace(plan, options={"metric": "beauty"}),
+        lambda plan: replace(plan, freeze_layers=5),
+    ],
+)
+def test_bad_settings_leave_no_directory(
+    plan: FinetunePlan, tmp_path: Path, change: Change
+) -> None:
+    with pytest.raises(BertError):
+        run.start(change(plan), tmp_path / "out", quiet)
+    assert not (tmp_path / "out").exists()
+
+
+def test_few_steps_and_one_label_are_warned_of(
+    plan: FinetunePlan, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    plan = replace(plan, epochs=1, learning_rates=(1e-9,))
+    run.start(plan, tmp_path / "out", quiet)
+    assert "Only 6 steps" in caplog.text
+    assert "learnt nothing yet" in caplog.text

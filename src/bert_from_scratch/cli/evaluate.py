@@ -141,13 +141,16 @@ def _evaluate_task(
 ) -> None:
     from bert_from_scratch.finetune.classification import ClassificationTask
     from bert_from_scratch.finetune.evaluate import evaluate_task
+    from bert_from_scratch.finetune.tasks import read_columns
+    from bert_from_scratch.model.directory import find
     from bert_from_scratch.predict.task import TaskPredictor
 
     predictor = TaskPredictor.load(model, device)
     task = predictor.task
     if isinstance(task, ClassificationTask) and task.is_multi_label:
         columns["label_separator"] = task.label_separator
-    examples = _read(task.name, data, recipe, part, columns)
+    stored = read_columns(find(model))
+    examples = _read(task.name, data, recipe, part, columns, stored)
     found = evaluate_task(
         predictor.task, predictor.model, examples, predictor.device, out
     )
@@ -168,15 +171,26 @@ def _read(
     recipe: str | None,
     part: str,
     columns: dict[str, str | None],
+    stored: dict[str, Any],
 ) -> list[Any]:
     from bert_from_scratch.data.tasks.recipes import load_recipe
     from bert_from_scratch.finetune.loading import check_recipe, read_examples
 
     if recipe is not None:
+        if columns.get("text") is not None:
+            raise BertError("A recipe knows its columns.")
         check_recipe(recipe, task)
         return _choose_part(load_recipe(recipe, data), part)
-    given = columns if task in ("classify", "regress") else {}
-    return list(read_examples(task, data, given).examples)
+    if part != "dev":
+        raise BertError("--part needs a --recipe.")
+    is_given = columns.get("text") is not None
+    if is_given and task not in ("classify", "regress"):
+        raise BertError(f"--text-column has no meaning for {task}.")
+    # 没有另说就按训练时的列读
+    chosen = columns if is_given or not stored else stored
+    if task not in ("classify", "regress"):
+        chosen = stored
+    return list(read_examples(task, data, chosen).examples)
 
 
 def _choose_part(data: "TaskData", part: str) -> list[Any]:

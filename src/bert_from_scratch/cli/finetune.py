@@ -14,6 +14,7 @@ from bert_from_scratch.cli.finetune_options import (
 )
 from bert_from_scratch.cli.options import JsonFlag
 from bert_from_scratch.cli.training_progress import show_attempts
+from bert_from_scratch.config import read_json
 from bert_from_scratch.errors import BertError
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ def classify(
     """Put texts or pairs into classes: .tsv, .csv, .jsonl or a folder."""
     columns = _text_columns(text_column, pair_column, label_column)
     own: dict[str, Any] = {}
+    if multi_label == "":
+        raise BertError("--multi-label needs a separator, such as '|'.")
     if multi_label is not None:
         own = {"is_multi_label": True, "metric": "f1_micro"}
         own["label_separator"] = multi_label
@@ -103,6 +106,7 @@ def classify(
             {**own, **more},
             class_weights=weights,
         ),
+        lambda out: _run(None, out, options.as_json),
     )
 
 
@@ -145,6 +149,10 @@ def choose(
 ) -> None:
     """Choose the right continuation among several."""
     columns: dict[str, Any] = {}
+    if prompt_column is None and (choice_columns or answer_column):
+        raise BertError(
+            "--choice-columns and --answer-column need --prompt-column."
+        )
     if prompt_column is not None:
         if choice_columns is None:
             raise BertError("--prompt-column needs --choice-columns.")
@@ -206,8 +214,9 @@ def answer(
         int, typer.Option(help="How far a window moves on, in tokens.")
     ] = 128,
     max_question: Annotated[
-        int, typer.Option(help="Tokens of a question that are kept.")
-    ] = 64,
+        int | None,
+        typer.Option(help="Tokens of a question that are kept; by default 64."),
+    ] = None,
     max_answer: Annotated[
         int, typer.Option(help="Longest answer in tokens.")
     ] = 30,
@@ -227,7 +236,7 @@ def answer(
     options: FinetuneOptions,
 ) -> None:
     """Find answers in a context: SQuAD 1.1 and 2.0, CMRC 2018."""
-    own = {
+    own: dict[str, Any] = {
         "stride": stride,
         "max_question": max_question,
         "max_answer": max_answer,
@@ -324,15 +333,25 @@ def _run(
         return None
     if as_json:
         print_json(outcome.to_dict())
-    _show(outcome)
+    _show(outcome, read_json(out / "metrics.json")["task"])
     return outcome
 
 
-def _show(outcome: "Outcome") -> None:
+# 每个任务一个能直接照抄的例子
+TRY = {
+    "classify": '"a text of yours"',
+    "regress": '"a text of yours"',
+    "choose": '"a prompt" "one choice" "another choice"',
+    "tag": '"a sentence of yours"',
+    "answer": '"a question?" "the text that answers it"',
+}
+
+
+def _show(outcome: "Outcome", task: str) -> None:
     num_seeds = sum(
         a.learning_rate == outcome.best.learning_rate for a in outcome.attempts
     )
-    rows = []
+    rows = _rate_rows(outcome)
     for name, value in outcome.scores.items():
         text = f"{value:.4f}"
         if num_seeds > 1:
@@ -343,4 +362,23 @@ def _show(outcome: "Outcome") -> None:
         listed = ", ".join(f"{n} {v:.4f}" for n, v in scores.items())
         rows.append((title, listed))
     print_table(rows)
-    say(f"Wrote {outcome.model_dir}. Try: bert predict {outcome.model_dir} ...")
+    best = outcome.best
+    say(
+        f"Wrote {outcome.model_dir}: lr {best.learning_rate:g}, seed "
+        f"{best.seed}, epoch {best.epoch}."
+    )
+    say(f"Try: bert predict {outcome.model_dir} {TRY[task]}")
+
+
+def _rate_rows(outcome: "Outcome") -> list[tuple[str, str]]:
+    """Tells what came of every learning rate, where there are several."""
+    by_rate: dict[float, list[float]] = {}
+    for attempt in outcome.attempts:
+        score = attempt.scores[outcome.metric]
+        by_rate.setdefault(attempt.learning_rate, []).append(score)
+    if len(by_rate) == 1:
+        return []
+    return [
+        (f"lr {rate:g}", f"mean {outcome.metric} {sum(found) / len(found):.4f}")
+        for rate, found in by_rate.items()
+    ]

@@ -1,23 +1,20 @@
 """BERT against what came before it: the same data, one table."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.table import Table
 
 from bert_from_scratch.cli.console import say, stderr
 from bert_from_scratch.cli.finetune_options import FinetuneOptions
+from bert_from_scratch.config import read_json
 from bert_from_scratch.errors import BertError
 
-if TYPE_CHECKING:
-    from bert_from_scratch.finetune.outcome import Outcome
-
 ENCODERS = ("bert", "bow", "cnn", "rnn", "lstm", "gru", "bilstm")
-Train = Callable[
-    [Path | None, FinetuneOptions, dict[str, Any]], "Outcome | None"
-]
+Train = Callable[[Path | None, FinetuneOptions, dict[str, Any]], object]
 
 
 def compare_encoders(
@@ -26,8 +23,11 @@ def compare_encoders(
     word_vectors: str | None,
     options: FinetuneOptions,
     train: Train,
+    resume: Callable[[Path], object],
 ) -> None:
     """Trains one encoder into `--out`, or each of several below it.
+
+    Typed again after a stop, it goes on where it was.
 
     Args:
         names: Of `ENCODERS`.
@@ -35,24 +35,36 @@ def compare_encoders(
         word_vectors: "cbow" or "skipgram", for the others.
         options: Of the command.
         train: Trains one of them.
+        resume: Goes on with one that was interrupted.
     """
     _check(names, model, word_vectors)
-    rows = []
+
+    def train_one(name: str, chosen: FinetuneOptions) -> None:
+        if name == "bert":
+            train(model, chosen, {})
+        else:
+            more = {"encoder": name, "word_vectors": word_vectors}
+            train(None, chosen, more)
+
+    if len(names) == 1:
+        train_one(names[0], options)
+        return
     for name in names:
-        chosen = options
-        if len(names) > 1:
-            say(f"== {name}")
-            chosen = replace(options, out=options.out / name)
-        more = {"encoder": name, "word_vectors": word_vectors}
-        outcome = train(
-            model if name == "bert" else None,
-            chosen,
-            {} if name == "bert" else more,
+        out = options.out / name
+        say(f"== {name}")
+        if (out / "metrics.json").is_file():
+            say(f"{out} is finished already.")
+        elif (out / "plan.json").is_file():
+            resume(out)
+        else:
+            train_one(name, replace(options, out=out))
+    if os.environ.get("RANK", "0") == "0":
+        _print(
+            [
+                (name, read_json(options.out / name / "metrics.json"))
+                for name in names
+            ]
         )
-        if outcome is not None:
-            rows.append((name, outcome))
-    if len(rows) > 1:
-        _print(rows)
 
 
 def _check(
@@ -64,6 +76,10 @@ def _check(
                 f"Unknown encoder {name!r}.",
                 hint=f"use one of {', '.join(ENCODERS)}",
             )
+    if len(set(names)) < len(names):
+        raise BertError(f"--encoder names one twice: {','.join(names)}.")
+    if model is None and "bert" in names:
+        raise BertError("MODEL is missing.")
     if model is not None and "bert" not in names:
         raise BertError(
             f"--encoder {','.join(names)} takes no MODEL.",
@@ -73,17 +89,17 @@ def _check(
         raise BertError("--word-vectors has no meaning for bert.")
 
 
-def _print(rows: "list[tuple[str, Outcome]]") -> None:
+def _print(rows: list[tuple[str, dict[str, Any]]]) -> None:
     """Shows the scores of all encoders side by side."""
-    metric = rows[0][1].metric
+    metric = rows[0][1]["metric"]
     table = Table("encoder", metric, "sd", "seeds", "training seconds")
-    for name, outcome in rows:
-        seconds = sum(attempt.seconds for attempt in outcome.attempts)
+    for name, found in rows:
+        seconds = sum(attempt["seconds"] for attempt in found["attempts"])
         table.add_row(
             name,
-            f"{outcome.mean[metric]:.4f}",
-            f"{outcome.deviation[metric]:.4f}",
-            str(len(outcome.attempts)),
+            f"{found['mean'][metric]:.4f}",
+            f"{found['deviation'][metric]:.4f}",
+            str(len(found["plan"]["seeds"])),
             f"{seconds:.0f}",
         )
     stderr.print(table)

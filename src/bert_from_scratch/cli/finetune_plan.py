@@ -47,6 +47,8 @@ def make_plan(
         class_weights: As in `FinetunePlan`.
     """
     recipe = _find_recipe(options)
+    if recipe is not None and columns.get("text", columns.get("prompt")):
+        raise BertError("A recipe knows its columns: leave out --*-column.")
     if "encoder" in own:
         # 从零训练的小网络要大得多的学习率，也要多走几轮
         options = replace(
@@ -56,7 +58,7 @@ def make_plan(
         )
     return FinetunePlan(
         task=task,
-        model=None if model is None else str(model),
+        model=_text(model),
         data=_data_plan(options, columns),
         learning_rates=_parse_rates(options.lr, recipe),
         seeds=tuple(range(options.seed, options.seed + options.seeds)),
@@ -190,4 +192,5 @@ def _given_or(given: int | None, default: int) -> int:
 
 
 def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)
+    # 绝对路径：换个目录也能恢复
+    return None if path is None else str(path.absolute())

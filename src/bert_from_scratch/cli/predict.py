@@ -46,6 +46,8 @@ def predict(
             "Give texts or --input FILE, one of them.",
             hint="- as FILE is stdin",
         )
+    if batch_tokens < 1:
+        raise BertError(f"--batch-tokens must be at least 1: {batch_tokens}.")
     from bert_from_scratch.predict.task import TaskPredictor
 
     predictor = TaskPredictor.load(model, device)
@@ -57,13 +59,17 @@ def predict(
     count = 0
     with _open(input_path) as lines:
         for line in predictor.predict_lines(
-            lines, str(input_path), batch_tokens=batch_tokens
+            lines, _name(input_path), batch_tokens=batch_tokens
         ):
             print_json(line)
             count += 1
     if count == 0:
-        raise BertError(f"{input_path} is empty.")
+        raise BertError(f"{_name(input_path)} is empty.")
     say(f"Predicted {count:,}.")
+
+
+def _name(path: Path) -> str:
+    return "stdin" if str(path) == "-" else str(path)
 
 
 @contextmanager

@@ -101,6 +101,9 @@ class AnsweringTask(Task[QuestionExample, AnswerPrediction]):
         """Makes the task of some data; `train` says whether null occurs."""
         has_null = any(example.is_impossible for example in train)
         settings.setdefault("has_null", has_null)
+        # 位置少的模型：问题只占四分之一，给上下文留地方
+        length = settings.get("max_length", cls.max_length)
+        settings.setdefault("max_question", min(64, length // 4))
         task = cls(tokenizer, **settings)
         task.check([*train, *others])
         return task
@@ -215,7 +218,7 @@ class AnsweringTask(Task[QuestionExample, AnswerPrediction]):
         examples: Sequence[QuestionExample],
         predictions: Sequence[AnswerPrediction],
     ) -> Self:
-        """Returns the task with the threshold that gives the best F1.
+        """Returns the task with the threshold that gives the best score.
 
         Args:
             examples: Labelled, such as the dev set.
@@ -231,7 +234,13 @@ class AnsweringTask(Task[QuestionExample, AnswerPrediction]):
             str(number): prediction.null_difference
             for number, prediction in enumerate(predictions)
         }
-        found = best_null_threshold(_gold(examples), best_spans, differences)
+        found = best_null_threshold(
+            _gold(examples),
+            best_spans,
+            differences,
+            by="exact_match" if self.metric == "exact_match" else "f1",
+            as_cmrc=self.character_f1,
+        )
         return replace(self, null_threshold=found.threshold)
 
     def metrics(self) -> tuple[str, ...]:

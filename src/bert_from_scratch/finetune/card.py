@@ -1,5 +1,6 @@
 """The model card of a fine-tuned model: data, seeds, protocol, scores."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bert_from_scratch.data.tasks.recipes import TaskData
@@ -22,11 +23,15 @@ def model_card(plan: FinetunePlan, data: TaskData, outcome: "Outcome") -> str:
     """Writes the card as Markdown."""
     lines = [
         "---",
-        "library_name: transformers",
+        *(
+            ["library_name: transformers", "tags: [bert]"]
+            if plan.model is not None
+            else ["tags: [words]"]
+        ),
         f"pipeline_tag: {_PIPELINES[plan.task]}",
-        "tags: [bert]",
         "---",
-        f"# {plan.data.recipe or plan.task}: a fine-tuned BERT",
+        f"# {plan.data.recipe or plan.task}: "
+        + ("a fine-tuned BERT" if plan.model else "words, without BERT"),
         "",
         "Made with BERT from Scratch. Use it: "
         "`bert predict path/of/this/folder ...`",
@@ -37,7 +42,10 @@ def model_card(plan: FinetunePlan, data: TaskData, outcome: "Outcome") -> str:
         "",
         "## Data",
         "",
-        *(f"- {name}: `{source}`" for name, source in data.sources.items()),
+        *(
+            f"- {name}: `{Path(source).name}`"
+            for name, source in data.sources.items()
+        ),
         f"- {len(data.train):,} examples to train on, {len(data.dev):,} to "
         "judge by",
         *(f"- {note}" for note in data.notes),
@@ -55,7 +63,7 @@ def _score_table(outcome: "Outcome") -> list[str]:
         for attempt in outcome.attempts
     )
     rows = [
-        f"| score | mean of {num_seeds} seeds | sd | this model |",
+        f"| score | mean, {num_seeds} seed(s) | sd | this model |",
         "|---|---|---|---|",
     ]
     for name, value in outcome.scores.items():
@@ -75,7 +83,7 @@ def _protocol(plan: FinetunePlan, outcome: "Outcome") -> list[str]:
         else f"the best epoch on dev is kept, patience {plan.patience}"
     )
     return [
-        f"- encoder: `{plan.model}`"
+        f"- encoder: `{Path(plan.model).name}`"
         if plan.model
         else f"- encoder: {plan.options.get('encoder')}",
         f"- seeds {', '.join(map(str, plan.seeds))}; learning rates {rates}; "
@@ -90,7 +98,13 @@ def _protocol(plan: FinetunePlan, outcome: "Outcome") -> list[str]:
             else []
         ),
         f"- frozen layers {plan.freeze_layers}, layer decay "
-        f"{plan.layer_decay:g}, class weights {plan.class_weights}",
-        "- the model is the best seed on dev: its score there is a bit too "
-        "good; the mean is the honest one",
+        f"{plan.layer_decay:g}, class weights {plan.class_weights or 'equal'}",
+        *(
+            [
+                "- the model is the best seed on dev: its score there is a "
+                "bit too good; the mean is the honest one"
+            ]
+            if len(plan.seeds) > 1
+            else []
+        ),
     ]

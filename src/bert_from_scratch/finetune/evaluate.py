@@ -1,5 +1,6 @@
 """Scoring a fine-tuned model on labelled examples."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from bert_from_scratch import atomic
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.finetune.inference import predict
 from bert_from_scratch.finetune.outcome import Judged, write_predictions
@@ -54,6 +56,8 @@ def evaluate_task(
     if not examples:
         raise BertError("There is nothing to evaluate on: 0 examples.")
     task.check(examples)
+    if out is not None:
+        _make_ready(out)
     predictions = predict(task, model, examples, device, progress=progress)
     scores = task.score(examples, predictions)
     judged = Judged(task, examples, predictions, scores)
@@ -61,4 +65,19 @@ def evaluate_task(
     if out is not None:
         num_mistakes = write_predictions(out, judged)
         draw_confusion(task, judged, out / "confusion.png")
+        values = {"task": task.name, "scores": scores, "num": len(examples)}
+        text = json.dumps(values, indent=2)
+        atomic.write_text(out / "scores.json", text + "\n")
     return TaskEvaluation(task.name, scores, len(examples), num_mistakes)
+
+
+def _make_ready(out: Path) -> None:
+    """Refuses the directory of a model; clears what another report left."""
+    atomic.check_directory(out)
+    for name in ("plan.json", "config.json"):
+        if (out / name).exists():
+            raise BertError(
+                f"{out} is a model or a run; its own results would be lost.",
+                hint="choose another --out",
+            )
+    (out / "confusion.png").unlink(missing_ok=True)

@@ -31,6 +31,8 @@ def collect_labels(
     Returns:
         The labels in order; numbers in the order of numbers.
     """
+    train = list(train)
+    _check_unicode(train)
     found = {label for label, _ in train}
     if len(found) < 2:
         raise BertError(
@@ -49,9 +51,18 @@ def collect_labels(
     return tuple(sorted(found, key=_label_order))
 
 
+def _check_unicode(labels: Iterable[tuple[str, str]]) -> None:
+    for label, place in labels:
+        if any("\ud800" <= letter <= "\udfff" for letter in label):
+            raise BertError(
+                f"{place}: the label {label!r} is no valid Unicode."
+            )
+
+
 def check_weights(weights: Sequence[float], labels: Sequence[str]) -> None:
     """Refuses class weights that do not fit the classes."""
-    if len(weights) != len(labels) or min(weights) <= 0:
+    are_sound = all(0 < weight < math.inf for weight in weights)
+    if len(weights) != len(labels) or not are_sound:
         raise BertError(
             f"{len(labels)} positive class weights are needed, for "
             f"{some(labels)} in this order; got {list(weights)}.",
@@ -127,11 +138,14 @@ def read_labels(values: Mapping[str, Any]) -> list[str]:
         return ["LABEL_0", "LABEL_1"]
     try:
         numbered = {int(number): str(label) for number, label in found.items()}
-        return [numbered[number] for number in range(len(numbered))]
+        labels = [numbered[number] for number in range(len(numbered))]
     except (AttributeError, KeyError, ValueError) as error:
         raise BertError(
             f"id2label in config.json is not a list of labels: {found!r}."
         ) from error
+    if len(set(labels)) < len(labels):
+        raise BertError(f"id2label in config.json has a name twice: {labels}.")
+    return labels
 
 
 def softmax(scores: Output) -> Output:

@@ -76,7 +76,7 @@ def _encoder(model: nn.Module) -> BertModel:
     encoder = getattr(model, "bert", None)
     if not isinstance(encoder, BertModel):
         raise BertError(
-            "This model has no BERT inside: --freeze-layers and --layer-decay "
-            "have no meaning here."
+            "This model has no BERT inside: --freeze-layers, --layer-decay "
+            "and --attention-dropout have no meaning here."
         )
     return encoder

@@ -119,25 +119,8 @@ def read_examples(
 def _read_texts(path: Path, columns: dict[str, Any]) -> list[TextExample]:
     if columns.get("text") is not None:
         return read_texts(path, TextColumns(**columns))
-    examples = read_texts(path)
     separator = columns.get("label_separator")
-    if separator is None:
-        return examples
-    # 列名是猜的，分隔符是用户给的：读完再切
-    return [
-        replace(
-            example,
-            labels=tuple(
-                part
-                for label in example.labels
-                for part in label.split(separator)
-                if part
-            ),
-        )
-        if example.labels is not None
-        else example
-        for example in examples
-    ]
+    return read_texts(path, label_separator=separator)
 
 
 def _read_questions(path: Path, for_training: bool) -> FileContent:

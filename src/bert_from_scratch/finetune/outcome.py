@@ -10,6 +10,7 @@ runs/                the logs of every attempt
 """
 
 import json
+import shutil
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -101,7 +102,9 @@ def write_outcome(
     draw_attempts(out / "runs", judged.task.metric, out / "curve.png")
     draw_confusion(judged.task, judged, out / "confusion.png")
     card = model_card(plan, data, outcome)
-    save_task(judged.task, model, outcome.model_dir, card)
+    # 没有 metrics.json 就没有写完：上次断在这里的半份结果可以重写
+    shutil.rmtree(outcome.model_dir, ignore_errors=True)
+    save_task(judged.task, model, outcome.model_dir, card, plan.data.columns)
     values = {
         "task": plan.task,
         "version": bert_from_scratch.__version__,
@@ -147,7 +150,7 @@ def write_predictions(out: Path, judged: Judged) -> int:
         }
         lines.append(line)
         wrong = task.mistake(example, prediction)
-        if wrong > 0:
+        if not wrong <= 0:
             mistakes.append({"mistake": wrong, "place": example.place, **line})
     mistakes.sort(key=lambda line: -line["mistake"])
     _write_lines(out / "predictions.jsonl", lines)

@@ -86,7 +86,7 @@ def draw_confusion(
                 fontsize="small",
                 color="white" if shares[row, column] > 0.6 else "black",
             )
-    names = [_printable(label) for label in labels]
+    names = [_printable(n, label) for n, label in enumerate(labels)]
     axes.set_xticks(range(len(labels)), names, rotation=45, ha="right")
     axes.set_yticks(range(len(labels)), names)
     axes.set_xlabel("predicted")
@@ -107,7 +107,10 @@ def _new_figure(size: tuple[float, float]) -> Any:
     return Figure(figsize=size, layout="constrained")
 
 
-def _printable(label: str) -> str:
+def _printable(number: int, label: str) -> str:
+    # Matplotlib 自带的字体没有汉字，画出来全是方框：改写类别的编号
+    if not label.isascii():
+        return f"class {number}"
     # 一对 $ 之间的文字会被当成公式排版
     return label.replace("$", r"\$")
 

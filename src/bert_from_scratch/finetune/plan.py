@@ -1,5 +1,6 @@
 """A fine-tuning plan: everything that decides a result, as plain values."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, Self
@@ -98,13 +99,25 @@ class FinetunePlan:
                 f"Unknown task {self.task!r}.",
                 hint=f"use one of {', '.join(TASKS)}",
             )
-        if not self.learning_rates or min(self.learning_rates) <= 0:
+        rates = list(self.learning_rates)
+        if not rates or not all(0 < rate < math.inf for rate in rates):
+            raise BertError(f"--lr must be positive, got {rates}.")
+        if len(set(rates)) < len(rates):
+            raise BertError(f"--lr holds a rate twice: {rates}.")
+        if not 0 <= self.weight_decay < math.inf:
             raise BertError(
-                f"--lr must be positive, got {list(self.learning_rates)}."
+                f"--weight-decay must not be negative: {self.weight_decay}."
             )
+        if not all(0 <= seed < 1 << 63 for seed in self.seeds):
+            raise BertError(f"--seed must be in 0 ... 2**63 - 1: {self.seeds}.")
         for flag, value, least in (
             ("--seeds", len(self.seeds), 1),
             ("--epochs", self.epochs, 1),
+            (
+                "--threads",
+                1 if self.num_threads is None else self.num_threads,
+                1,
+            ),
             ("--batch-size", self.batch_size, 1),
             ("--batch-tokens", self.batch_tokens, 1),
             ("--patience", 1 if self.patience is None else self.patience, 1),
@@ -142,6 +155,9 @@ class FinetunePlan:
                 "plan.json was written by another version of this program."
             )
         plain = {k: v for k, v in values.items() if k != "format"}
+        missing = known - values.keys()
+        if missing:
+            raise BertError(f"plan.json lacks {', '.join(sorted(missing))}.")
         weights = plain["class_weights"]
         plain["data"] = DataPlan(**plain["data"])
         plain["learning_rates"] = tuple(plain["learning_rates"])

@@ -1,15 +1,17 @@
 """Fine-tuning from start to end: a plan, attempts, a result directory."""
 
+import hashlib
 import json
 import logging
 import statistics
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -49,6 +51,7 @@ from bert_from_scratch.train.trainer import BertTrainer
 logger = logging.getLogger(__name__)
 
 WILD_SPREAD = 0.05
+FEW_STEPS = 50
 
 
 @dataclass(frozen=True)
@@ -99,8 +102,8 @@ def start(
     run = _Run(plan, out, processes, report, announce)
     # 先读数据、编码、建任务：有错就在此停下，不留下任何目录
     if processes.is_first:
-        text = json.dumps(plan.to_dict(), indent=2, ensure_ascii=False)
-        atomic.write_text(out / "plan.json", text + "\n")
+        _write_json(out / "data.json", {"sha256": fingerprint(run.data)})
+        _write_json(out / "plan.json", plan.to_dict())
     processes.wait()
     return run.go()
 
@@ -112,10 +115,34 @@ def resume(
     if not (out / "plan.json").is_file():
         raise BertError(f"{out} is no fine-tuning: it has no plan.json.")
     if (out / "metrics.json").is_file():
-        raise BertError(f"The fine-tuning {out} is finished.")
+        raise BertError(
+            f"The fine-tuning {out} is finished.",
+            hint="to train again, choose another --out",
+        )
     plan = FinetunePlan.from_dict(read_json(out / "plan.json"))
     processes = join_processes(choose_device(plan.device))
-    return _Run(plan, out, processes, report, announce).go()
+    run = _Run(plan, out, processes, report, announce)
+    if read_json(out / "data.json").get("sha256") != fingerprint(run.data):
+        raise BertError(
+            f"The data of {out} has changed since it began.",
+            hint="restore the files, or start again with another --out",
+        )
+    return run.go()
+
+
+def fingerprint(data: TaskData) -> str:
+    """Returns a checksum of all examples that are trained on or judged."""
+    digest = hashlib.sha256()
+    for example in (*data.train, *data.dev):
+        # 文件放在哪里不算内容：搬了家也能恢复
+        content = replace(example, place="")
+        digest.update(repr(content).encode("utf-8", "backslashreplace"))
+    return digest.hexdigest()
+
+
+def _write_json(path: Path, values: dict[str, Any]) -> None:
+    text = json.dumps(values, indent=2, ensure_ascii=False)
+    atomic.write_text(path, text + "\n")
 
 
 def _check_new(out: Path) -> None:
@@ -123,7 +150,9 @@ def _check_new(out: Path) -> None:
     if out.exists() and any(out.iterdir()):
         raise BertError(
             f"{out} exists already.",
-            hint=f"go on with: bert finetune resume {out}; or choose another "
+            hint="choose another --out"
+            if (out / "metrics.json").is_file()
+            else f"go on with: bert finetune resume {out}; or choose another "
             "--out",
         )
 
@@ -150,8 +179,8 @@ class _Run:
         whole = load_data(plan)
         self.data: TaskData = limit_data(plan, whole)
         self.task: Task[Any, Any] = make_task(plan, whole, self.data.train)
-        self._check()
         self.items = self._trained_items()
+        self._check()
         self.dev_items = self.task.items(self.data.dev)
         if processes.is_first:
             self._describe_data()
@@ -164,16 +193,24 @@ class _Run:
                 f"{self.plan.task} cannot be decided by {self.task.metric!r}.",
                 hint=f"use one of {', '.join(metrics)}",
             )
-        if self.plan.freeze_layers or self.plan.layer_decay != 1:
-            model = self._new_model()
-            freeze_layers(model, self.plan.freeze_layers)
-            rate_scales(model, self.plan.layer_decay)
+        # 真搭一遍再扔掉：层数、dropout、种子、特征的错误都在此暴露
+        rate, seed = self.plan.attempts[0]
+        self._trainer(Where(1, 1, rate, seed))
 
     def _describe_data(self) -> None:
         num_train, num_dev = len(self.data.train), len(self.data.dev)
         self.announce(f"{num_train:,} examples to train on, {num_dev:,} in dev")
         for note in self.data.notes:
             self.announce(note)
+        num_steps = self.plan.epochs * -(
+            -len(self.items) // self.plan.batch_size
+        )
+        if num_steps < FEW_STEPS:
+            logger.warning(
+                "Only %d steps of training: too few to learn much. Raise "
+                "--epochs, lower --batch-size, or raise --lr.",
+                num_steps,
+            )
 
     def _trained_items(self) -> list[Item]:
         items = [
@@ -207,7 +244,7 @@ class _Run:
         return self._conclude(results)
 
     def _directory(self, rate: float, seed: int) -> Path:
-        return self.out / "runs" / f"lr-{rate:g}-seed-{seed}"
+        return self.out / "runs" / f"lr-{rate!r}-seed-{seed}"
 
     def _attempt(self, where: Where, stop: Any) -> AttemptResult | None:
         directory = self._directory(where.learning_rate, where.seed)
@@ -284,6 +321,11 @@ class _Run:
             batch_tokens=max(self.plan.batch_tokens, 8192),
             half=self.plan.precision == "bf16",
         )
+        if not all(bool(np.isfinite(output).all()) for output in outputs):
+            raise BertError(
+                "Training has diverged: the model's numbers are infinite.",
+                hint="start again with a lower --lr and another --out",
+            )
         examples = self.data.dev
         predictions = self.task.decode(examples, self.dev_items, outputs)
         tuned = self.task.tune(examples, predictions)
@@ -307,6 +349,7 @@ class _Run:
         load_weights(model, directory)
         model.to(self.device)
         judged = self._judge(model)
+        _warn_of_one_label(judged)
         tests = {
             name: self._score_others(model, judged.task, examples)
             for name, examples in self.data.others().items()
@@ -345,6 +388,19 @@ def choose_best(results: list[AttemptResult], metric: str) -> AttemptResult:
     return max(group, key=lambda result: result.scores[metric])
 
 
+def _warn_of_one_label(judged: Judged) -> None:
+    """Warns of a classifier that has learnt to say one thing only."""
+    if judged.task.name != "classify" or len(judged.predictions) < 2:
+        return
+    said = {prediction.labels for prediction in judged.predictions}
+    if len(said) == 1:
+        logger.warning(
+            "The model gives every example of dev the label %s: it has "
+            "learnt nothing yet.",
+            "|".join(said.pop()) or "(none)",
+        )
+
+
 def warn_of_spread(
     results: list[AttemptResult], best: AttemptResult, metric: str
 ) -> None:
@@ -355,7 +411,7 @@ def warn_of_spread(
         if result.learning_rate == best.learning_rate
     ]
     low, high = min(scores), max(scores)
-    if high - low > WILD_SPREAD:
+    if high - low > WILD_SPREAD + 1e-9:
         logger.warning(
             "The seeds disagree: %s from %.4f to %.4f over %d seeds. Report "
             "the mean, not the best; more epochs or a lower --lr may help.",

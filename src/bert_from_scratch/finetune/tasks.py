@@ -81,9 +81,21 @@ def _weigh_classes(
 
 
 def save_task(
-    task: Task[Any, Any], model: nn.Module, directory: Path, card: str
+    task: Task[Any, Any],
+    model: nn.Module,
+    directory: Path,
+    card: str,
+    columns: Mapping[str, Any],
 ) -> None:
-    """Writes model, tokenizer, task and card; the directory appears whole."""
+    """Writes model, tokenizer, task and card; the directory appears whole.
+
+    Args:
+        task: Of the model.
+        model: To write.
+        directory: Must not exist.
+        card: The model card, Markdown.
+        columns: Where the files keep what, for evaluation later.
+    """
     with atomic.new_directory(directory) as scratch_dir:
         cast("StoredModel", model).save_pretrained(scratch_dir)
         cast("Any", task).tokenizer.save(scratch_dir)
@@ -91,10 +103,17 @@ def save_task(
             "format": FORMAT,
             "task": task.name,
             "settings": task.settings(),
+            "columns": dict(columns),
         }
         text = json.dumps(values, indent=2, ensure_ascii=False)
         atomic.write_text(scratch_dir / FILE_NAME, text + "\n")
         atomic.write_text(scratch_dir / "README.md", card)
+
+
+def read_columns(directory: Path) -> dict[str, Any]:
+    """Returns where the files of a model's training kept what."""
+    path = directory / FILE_NAME
+    return dict(read_json(path).get("columns", {})) if path.is_file() else {}
 
 
 def load_task(directory: Path) -> Task[Any, Any]:
@@ -111,15 +130,17 @@ def load_task(directory: Path) -> Task[Any, Any]:
     values = read_json(path)
     if values.get("format") != FORMAT or values.get("task") not in TASKS:
         raise BertError(f"{path} was written by another version.")
-    if "encoder" in values["settings"]:
-        words = WordTokenizer.load(directory)
-        return WordClassificationTask.from_settings(words, values["settings"])
-    tokenizer = WordPieceTokenizer.load(directory)
-    task_class = TASKS[values["task"]]
-    return cast(
-        "Task[Any, Any]",
-        task_class.from_settings(tokenizer, values["settings"]),
-    )
+    task_class: Any = TASKS[values["task"]]
+    try:
+        if "encoder" in values["settings"]:
+            task_class = WordClassificationTask
+            tokenizer: Any = WordTokenizer.load(directory)
+        else:
+            tokenizer = WordPieceTokenizer.load(directory)
+        task = task_class.from_settings(tokenizer, values["settings"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise BertError(f"{path} is no task: {error}.") from error
+    return cast("Task[Any, Any]", task)
 
 
 def _guess_task(
@@ -129,7 +150,10 @@ def _guess_task(
     architecture = next(iter(values.get("architectures") or ["?"]))
     longest = int(values.get("max_position_embeddings", 512))
     if architecture == "BertForQuestionAnswering":
-        return AnsweringTask(tokenizer, max_length=min(384, longest))
+        length = min(384, longest)
+        return AnsweringTask(
+            tokenizer, max_length=length, max_question=min(64, length // 4)
+        )
     if architecture == "BertForTokenClassification":
         labels = tuple(read_labels(values))
         return TaggingTask(tokenizer, labels, max_length=longest)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from bert_from_scratch.data.tasks.examples import (
     ChoiceExample,
@@ -44,35 +44,39 @@ def from_arguments(task: str, words: Sequence[str]) -> list[Any]:
             for n, q in enumerate(questions, 1)
         ]
     return [
-        from_line(task, word, f"argument {n}")
-        for n, word in enumerate(words, 1)
+        _from_text(task, word, f"argument {number}")
+        for number, word in enumerate(words, 1)
     ]
 
 
 def from_line(task: str, line: str, place: str) -> Any:
-    """Makes an example of one line: plain text, or a JSON object."""
-    if line.lstrip().startswith("{"):
-        return _from_record(task, _parse(line, place), place)
+    """Makes an example of one line: a JSON object, or plain text."""
+    record = _parse(line)
+    if record is not None:
+        return _from_record(task, record, place)
     if task in ("choose", "answer"):
         raise BertError(
             f"{place}: a JSON object is expected.",
             hint=f"one a line, as {KEYS[task]}",
         )
-    if not line.strip():
+    return _from_text(task, line, place)
+
+
+def _from_text(task: str, line: str, place: str) -> TextExample:
+    text, tab, pair = (line, "", "") if task == "tag" else line.partition("\t")
+    if not text.strip() or (tab and not pair.strip()):
         raise BertError(f"{place}: the text is empty.")
-    if task == "tag":
-        return TextExample(line, place=place)
-    text, tab, pair = line.partition("\t")
     return TextExample(text, pair if tab else None, place=place)
 
 
-def _parse(line: str, place: str) -> Record:
+def _parse(line: str) -> Record | None:
+    """Returns the JSON object of a line; None: it is plain text."""
+    if not line.lstrip().startswith("{"):
+        return None
     try:
-        record = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise BertError(f"{place} is no JSON: {error}.") from error
-    assert isinstance(record, dict)
-    return record
+        return cast("Record", json.loads(line))
+    except (json.JSONDecodeError, RecursionError):
+        return None
 
 
 def _from_record(task: str, record: Record, place: str) -> Any:
@@ -101,9 +105,8 @@ def _choice(record: Record, place: str) -> ChoiceExample:
     choices = record["choices"]
     if not isinstance(choices, list) or len(choices) < 2:
         raise TypeError("a list of at least two choices")
-    return ChoiceExample(
-        _string(record, "prompt"), tuple(map(str, choices)), place=place
-    )
+    texts = [_string({"choice": choice}, "choice") for choice in choices]
+    return ChoiceExample(_string(record, "prompt"), tuple(texts), place=place)
 
 
 def _question(record: Record, place: str) -> QuestionExample:

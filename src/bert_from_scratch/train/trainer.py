@@ -74,7 +74,7 @@ class NonFiniteLossError(BertError):
         super().__init__(
             f"The loss is {result.loss} at step {result.step} "
             f"({', '.join(parts)}).",
-            hint="start a new run with a lower --lr or more --warmup-steps",
+            hint="start a new run with a lower --lr or a longer warm-up",
         )
         self.result = result
 

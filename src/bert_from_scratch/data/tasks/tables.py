@@ -1,7 +1,7 @@
 """Texts and pairs with their labels: TSV, CSV, JSONL, folders of texts."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,7 @@ def read_texts(
     columns: TextColumns | None = None,
     *,
     format: Format | None = None,  # noqa: A002
+    label_separator: str | None = None,
 ) -> list[TextExample]:
     """Reads texts or pairs, labelled or not.
 
@@ -87,6 +88,7 @@ def read_texts(
         columns: Where to find what; None: by the well-known names in the
             header, such as "sentence" and "label".
         format: What the file is; None: as its suffix says.
+        label_separator: As in `TextColumns`, where columns are looked for.
 
     Returns:
         At least one example. Labels are None where the file has no label
@@ -95,7 +97,9 @@ def read_texts(
     Raises:
         BertError: The file is at fault; the message names the line.
     """
-    return collect_texts(path, columns, file_format=format).examples
+    return collect_texts(
+        path, columns, file_format=format, label_separator=label_separator
+    ).examples
 
 
 def collect_texts(
@@ -105,6 +109,7 @@ def collect_texts(
     file_format: Format | None = None,
     skip_damaged: bool = False,
     no_gold: Collection[str] = (),
+    label_separator: str | None = None,
 ) -> Texts:
     """Reads texts as `read_texts` does, and may leave out known faults.
 
@@ -116,13 +121,16 @@ def collect_texts(
             a text are left out and counted.
         no_gold: Labels that mean that there is none; such rows are left out
             and counted.
+        label_separator: As in `TextColumns`, where columns are looked for.
     """
     file_format = file_format or choose_format(path)
     if file_format == "folder":
         return Texts(read_folder(path))
     has_header = True if columns is None else _has_header(columns)
     table = read_table(path, file_format, has_header, skip_damaged=skip_damaged)
-    columns = columns or _guess_columns(table)
+    if columns is None:
+        guessed = _guess_columns(table)
+        columns = replace(guessed, label_separator=label_separator)
     examples = _read_examples(table, columns)
     with_text = [e for e in examples if not _is_blank(e)]
     if not skip_damaged:

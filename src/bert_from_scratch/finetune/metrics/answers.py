@@ -3,9 +3,9 @@
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from bert_from_scratch.finetune.metrics.segments import (
     cut_chinese,
@@ -81,8 +81,11 @@ def best_null_threshold(
     gold: GoldAnswers,
     predicted: Mapping[str, str],
     null_differences: Mapping[str, float],
+    *,
+    by: Literal["f1", "exact_match"] = "f1",
+    as_cmrc: bool = False,
 ) -> NullThreshold:
-    """Finds the threshold with the best F1, the lowest of several.
+    """Finds the threshold with the best score, the lowest of several.
 
     It differs from v2.0's script in two cases, where the script's choice
     does not give the score that it reports: questions of one difference are
@@ -93,25 +96,39 @@ def best_null_threshold(
         gold: The accepted answers by question, as in `squad_scores`.
         predicted: The best answer that is not null, for every question.
         null_differences: Null score less the score of that answer.
+        by: The score that decides.
+        as_cmrc: Whether answers are judged as `cmrc_scores` does.
     """
-    answers = {key: _with_words(texts) for key, texts in gold.items()}
-    f1 = _best(answers, predicted, _f1)
-    null_f1 = _best(answers, dict.fromkeys(gold, ""), _f1)
+    answers: GoldAnswers = gold
+    if not as_cmrc:
+        answers = {key: _with_words(texts) for key, texts in gold.items()}
+    scorer = _SCORERS[by, as_cmrc]
+    gains = _best(answers, predicted, scorer)
+    null_gains = _best(answers, dict.fromkeys(gold, ""), scorer)
     # 起点：全部不答，无答案的问题全对；再按差值从小到大逐个改为作答
-    score = best_score = sum(null_f1.values())
+    score = best_score = sum(null_gains.values())
     threshold = min(null_differences.values()) - 1
     order = sorted(null_differences, key=null_differences.__getitem__)
     # 差值相同的问题只能一起改：阈值分不开它们
     for difference, keys in groupby(order, null_differences.__getitem__):
         for key in keys:
-            score += f1[key] - null_f1[key]
+            score += gains[key] - null_gains[key]
         # 浮点求和有误差：好过一丝的不算更好
         if score > best_score + 1e-9:
             best_score, threshold = score, difference
-    scores = squad_scores(
+    threshold = _step_back(threshold, null_differences.values())
+    judge = cmrc_scores if as_cmrc else squad_scores
+    scores = judge(
         gold, apply_null_threshold(predicted, null_differences, threshold)
     )
     return NullThreshold(threshold, scores["f1"], scores["exact_match"])
+
+
+def _step_back(threshold: float, differences: Iterable[float]) -> float:
+    """Moves a threshold half way to the next difference above it."""
+    # 正好压在某题的差值上，换一种批次、差一丝舍入就会翻转
+    above = [d for d in differences if d > threshold]
+    return (threshold + min(above)) / 2 if above else threshold + 1
 
 
 def apply_null_threshold(
@@ -219,3 +236,11 @@ def _average(
             total = sum(values[key] for key in keys)
             scores[prefix + name] = total / len(keys)
     return scores
+
+
+_SCORERS: dict[tuple[str, bool], Scorer] = {
+    ("f1", False): _f1,
+    ("exact_match", False): _exact_match,
+    ("f1", True): _cmrc_f1,
+    ("exact_match", True): _cmrc_exact_match,
+}
