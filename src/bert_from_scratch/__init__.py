@@ -13,10 +13,24 @@ if TYPE_CHECKING:
     from bert_from_scratch.config import BertConfig as BertConfig
     from bert_from_scratch.data.batch import Batch as Batch
     from bert_from_scratch.errors import BertError as BertError
+    from bert_from_scratch.finetune.multiple_choice import (
+        MultipleChoice as MultipleChoice,
+    )
+    from bert_from_scratch.finetune.qa_span import QASpanHead as QASpanHead
+    from bert_from_scratch.finetune.qa_span import (
+        QuestionAnswerer as QuestionAnswerer,
+    )
+    from bert_from_scratch.finetune.sequence_classifier import (
+        SequenceClassifier as SequenceClassifier,
+    )
+    from bert_from_scratch.finetune.token_classifier import (
+        TokenClassifier as TokenClassifier,
+    )
     from bert_from_scratch.model.bert import BertModel as BertModel
     from bert_from_scratch.objectives.pretraining import (
         BertForPreTraining as BertForPreTraining,
     )
+    from bert_from_scratch.predict.task import TaskPredictor as TaskPredictor
     from bert_from_scratch.tokenizer import (
         WordPieceTokenizer as WordPieceTokenizer,
     )
@@ -29,6 +43,12 @@ _HOME = {
     "BertError": "errors",
     "BertForPreTraining": "objectives.pretraining",
     "BertModel": "model.bert",
+    "MultipleChoice": "finetune.multiple_choice",
+    "QASpanHead": "finetune.qa_span",
+    "QuestionAnswerer": "finetune.qa_span",
+    "SequenceClassifier": "finetune.sequence_classifier",
+    "TaskPredictor": "predict.task",
+    "TokenClassifier": "finetune.token_classifier",
     "WordPieceTokenizer": "tokenizer",
 }
 

@@ -130,8 +130,13 @@ def test_classify_then_predict_then_evaluate(
     found = bert("predict", out, "the film was warm", "the day was dark")
     labels = [json.loads(line)["label"] for line in found.stdout.splitlines()]
     assert labels == ["good", "bad"]
-    found = bert("predict", out, "--input", "-", stdin=b"the room was cold\n")
-    assert json.loads(found.stdout)["label"] == "bad"
+    for way in (("--input", "-"), ("-",)):
+        found = bert("predict", out, *way, stdin=b"the room was cold\n")
+        assert json.loads(found.stdout)["label"] == "bad"
+    found = bert("predict", out, "--input", data)
+    lines = [json.loads(line) for line in found.stdout.splitlines()]
+    assert len(lines) == 16
+    assert all("pair" not in line for line in lines)
     judged = bert(
         *("evaluate", out, "--data", data, "--out", tmp_path / "report"),
         "--json",
@@ -242,7 +247,9 @@ def test_answer_with_a_searched_threshold(
     first, second = map(json.loads, found.stdout.splitlines())
     assert first["answer"] == context[first["start"] : first["end"]] == "anna"
     assert second["answer"] == ""
-    assert len(first["n_best"]) > 1
+    assert len(first["n_best"]) == 5
+    found = bert("predict", out, "--top", 1, "who came home ?", context)
+    assert len(json.loads(found.stdout)["n_best"]) == 1
 
 
 @pytest.mark.slow

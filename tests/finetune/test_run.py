@@ -354,3 +354,14 @@ def test_few_steps_and_one_label_are_warned_of(
     run.start(plan, tmp_path / "out", quiet)
     assert "Only 6 steps" in caplog.text
     assert "learnt nothing yet" in caplog.text
+
+
+def test_a_vocabulary_that_does_not_fit_is_warned_of(
+    plan: FinetunePlan, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [f"讨厌 {number % 2}\t{number % 2}" for number in range(8)]
+    data = tmp_path / "data.tsv"
+    data.write_text("\n".join(["text\tlabel", *rows]) + "\n", encoding="utf-8")
+    files = replace(plan.data, train=str(data), dev=str(data))
+    run.start(replace(plan, epochs=1, data=files), tmp_path / "out", quiet)
+    assert "of the tokens are [UNK]" in caplog.text

@@ -4,13 +4,16 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bert_from_scratch.cli.console import print_json, say
 from bert_from_scratch.cli.options import DeviceOption
 from bert_from_scratch.errors import BertError
+
+if TYPE_CHECKING:
+    from bert_from_scratch.predict.task import TaskPredictor
 
 EXAMPLE = (
     'Example: bert predict my-classifier "What a film!"; bert predict '
@@ -32,40 +35,74 @@ def predict(
         Path | None,
         typer.Option(
             "--input",
-            help="One text or JSON object a line; - is stdin.",
+            help="One text or JSON object a line, or the .tsv or .csv "
+            "tables of training; - is stdin.",
         ),
     ] = None,
+    top: Annotated[
+        int, typer.Option(help="Candidates told of an answer or a choice.")
+    ] = 5,
     batch_tokens: Annotated[
         int, typer.Option(help="Tokens that go through at once.")
     ] = 8192,
     device: DeviceOption = "auto",
 ) -> None:
     """Predict labels, numbers, choices, names or answers, as JSON lines."""
+    if texts == ["-"]:
+        texts, input_path = None, Path("-")
     if bool(texts) == (input_path is not None):
         raise BertError(
             "Give texts or --input FILE, one of them.",
             hint="- as FILE is stdin",
         )
-    if batch_tokens < 1:
-        raise BertError(f"--batch-tokens must be at least 1: {batch_tokens}.")
+    if min(batch_tokens, top) < 1:
+        raise BertError("--batch-tokens and --top must be at least 1.")
     from bert_from_scratch.predict.task import TaskPredictor
 
     predictor = TaskPredictor.load(model, device)
     if texts:
         for line in predictor.predict_texts(texts):
-            print_json(line)
+            print_json(_shorten(line, top))
         return
     assert input_path is not None
     count = 0
-    with _open(input_path) as lines:
-        for line in predictor.predict_lines(
-            lines, _name(input_path), batch_tokens=batch_tokens
-        ):
-            print_json(line)
+    with _predict_file(predictor, model, input_path, batch_tokens) as found:
+        for line in found:
+            print_json(_shorten(line, top))
             count += 1
     if count == 0:
         raise BertError(f"{_name(input_path)} is empty.")
     say(f"Predicted {count:,}.")
+
+
+def _shorten(line: dict[str, Any], top: int) -> dict[str, Any]:
+    """Leaves out all but the first candidates."""
+    return {
+        key: value[:top] if key in ("n_best", "ranking") else value
+        for key, value in line.items()
+    }
+
+
+@contextmanager
+def _predict_file(
+    predictor: "TaskPredictor", model: Path, path: Path, batch_tokens: int
+) -> Iterator[Iterable[dict[str, Any]]]:
+    """Yields the predictions for a file, as they come."""
+    from bert_from_scratch.finetune.loading import read_examples
+    from bert_from_scratch.finetune.tasks import read_columns
+    from bert_from_scratch.model.directory import find
+
+    task = predictor.task.name
+    if path.suffix in (".tsv", ".csv") and task in ("classify", "regress"):
+        # 训练用的表格按训练时的列读：表头和标签都不是文字
+        columns = read_columns(find(model))
+        examples = read_examples(task, path, columns).examples
+        yield predictor.predict(examples, batch_tokens=batch_tokens)
+        return
+    with _open(path) as lines:
+        yield predictor.predict_lines(
+            lines, _name(path), batch_tokens=batch_tokens
+        )
 
 
 def _name(path: Path) -> str:

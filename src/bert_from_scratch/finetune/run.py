@@ -41,6 +41,7 @@ from bert_from_scratch.finetune.source import ItemSource
 from bert_from_scratch.finetune.task import Task
 from bert_from_scratch.finetune.tasks import make_task
 from bert_from_scratch.model.device import choose_device
+from bert_from_scratch.tokenizer import WordPieceTokenizer
 from bert_from_scratch.train.interruption import Interrupted, catch_signals
 from bert_from_scratch.train.processes import Processes, join_processes
 from bert_from_scratch.train.recorder import Progress
@@ -52,6 +53,7 @@ logger = logging.getLogger(__name__)
 
 WILD_SPREAD = 0.05
 FEW_STEPS = 50
+MUCH_UNKNOWN = 0.05
 
 
 @dataclass(frozen=True)
@@ -202,6 +204,13 @@ class _Run:
         self.announce(f"{num_train:,} examples to train on, {num_dev:,} in dev")
         for note in self.data.notes:
             self.announce(note)
+        unknown = _share_of_unknown(self.task, self.items)
+        if unknown > MUCH_UNKNOWN:
+            logger.warning(
+                "%.0f %% of the tokens are [UNK]: the model's vocabulary does "
+                "not know these texts.",
+                100 * unknown,
+            )
         num_steps = self.plan.epochs * -(
             -len(self.items) // self.plan.batch_size
         )
@@ -386,6 +395,15 @@ def choose_best(results: list[AttemptResult], metric: str) -> AttemptResult:
     # 先按均值选学习率，再选种子：只看单次最高分，选中的多半是运气
     group = max(by_rate.values(), key=mean)
     return max(group, key=lambda result: result.scores[metric])
+
+
+def _share_of_unknown(task: Task[Any, Any], items: Sequence[Item]) -> float:
+    tokenizer = getattr(task, "tokenizer", None)
+    if not isinstance(tokenizer, WordPieceTokenizer):
+        return 0.0
+    sequences = [s.input_ids for item in items for s in item.sequences]
+    tokens = np.concatenate([np.asarray(ids) for ids in sequences])
+    return float((tokens == tokenizer.unk_token_id).mean())
 
 
 def _warn_of_one_label(judged: Judged) -> None:
