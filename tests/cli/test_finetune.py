@@ -425,7 +425,8 @@ def test_a_run_ended_by_a_signal_goes_on(
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    steps = [json.loads(line)["step"] for line in metrics.open()]
+    lines = metrics.read_text().splitlines()
+    steps = [json.loads(line)["step"] for line in lines]
     assert steps == sorted(set(steps))
     assert (out / "model" / "model.safetensors").is_file()
 
@@ -453,13 +454,11 @@ def test_two_processes_have_the_losses_of_one(
         )
         assert done.returncode == 0, done.stderr
     one, two = (
-        [
-            json.loads(line)["loss"]
-            for line in (
-                tmp_path / name / "runs/lr-2e-05-seed-0/metrics.jsonl"
-            ).open()
-        ]
-        for name in ("one", "two")
+        [json.loads(line)["loss"] for line in path.read_text().splitlines()]
+        for path in (
+            tmp_path / name / "runs/lr-2e-05-seed-0/metrics.jsonl"
+            for name in ("one", "two")
+        )
     )
     # dropout 各进程不同，损失只能相近；步数与次序必须相同
     assert len(one) == len(two) == 3 * 6
