@@ -134,7 +134,9 @@ def _train(
             _fit(trainer, recorder, run.directory)
         except BaseException:
             if processes.is_first and trainer.state.step == 0:
-                # 锁在手里、一步都没走成：清掉，改好设置可以用原名重来
+                # 锁在手里、一步都没走成：清掉，改好设置可以用原名重来；
+                # 先关日志，它的线程还在往目录里写
+                recorder.close()
                 run.remove()
             raise
         finally:

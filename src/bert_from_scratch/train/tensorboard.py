@@ -47,6 +47,7 @@ class TensorBoard:
                 self._writer.close()
             except OSError as error:
                 _warn(error)
+            self._writer = None
 
 
 def _warn(error: Exception) -> None:
