@@ -19,7 +19,6 @@ from typing import Any
 
 from torch import nn
 
-import bert_from_scratch
 from bert_from_scratch import atomic
 from bert_from_scratch.data.tasks.recipes import TaskData
 from bert_from_scratch.finetune.attempt import AttemptResult, Scores
@@ -107,7 +106,6 @@ def write_outcome(
     save_task(judged.task, model, outcome.model_dir, card, plan.data.columns)
     values = {
         "task": plan.task,
-        "version": bert_from_scratch.__version__,
         **outcome.to_dict(),
         "model_dir": "model",
         "num_train": len(data.train),
