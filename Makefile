@@ -25,11 +25,15 @@ check: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# One process a core, one thread a process: small products gain nothing from
+# more threads, and wait for each other.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto
+
 test: $(INSTALLED)
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-slow: $(INSTALLED)
-	$(BIN)/python -m pytest -m slow
+	$(PYTEST) -m slow
 
 demo: $(INSTALLED)
 	$(BIN)/bert demo

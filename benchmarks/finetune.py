@@ -16,33 +16,25 @@ import math
 import os
 import statistics
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-import transformers
-from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
+from torch import nn
 
 import report
-from bert_from_scratch.data.batch import IGNORE_INDEX, Batch
-from bert_from_scratch.data.prefetch import prefetch
 from bert_from_scratch.data.tasks.recipes import RECIPES
 from bert_from_scratch.finetune.inference import run_model
-from bert_from_scratch.finetune.items import Item, longest_first
 from bert_from_scratch.finetune.loading import limit_data, load_data
 from bert_from_scratch.finetune.plan import DataPlan, FinetunePlan
 from bert_from_scratch.finetune.source import ItemSource
 from bert_from_scratch.finetune.task import Output, Task
 from bert_from_scratch.finetune.tasks import make_task
 from bert_from_scratch.model.device import choose_device
-from bert_from_scratch.train.budget import warmup_then_decay
-from bert_from_scratch.train.optimizer import build_optimizer
 from bert_from_scratch.train.settings import TrainingSettings
 from bert_from_scratch.train.trainer import BertTrainer, StepResult
+from finetune_peer import Peer, Stopwatch
 
 # 每个任务：菜谱、数据所在、长度、学习率、轮数
 TASKS: dict[str, dict[str, Any]] = {
@@ -58,15 +50,6 @@ TASKS: dict[str, dict[str, Any]] = {
 }
 LEARNING_RATE = 5e-5
 WARMUP = 0.1
-# 头几步在编译、预热、填缓存，不算进速度
-WARM_STEPS = 5
-PEERS = {
-    "classify": transformers.AutoModelForSequenceClassification,
-    "regress": transformers.AutoModelForSequenceClassification,
-    "choose": transformers.AutoModelForMultipleChoice,
-    "tag": transformers.AutoModelForTokenClassification,
-    "answer": transformers.AutoModelForQuestionAnswering,
-}
 
 
 def main() -> None:
@@ -177,19 +160,19 @@ class Contest:
         model = self.task.new_model(Path(cast("str", self.plan.model)))
         with tempfile.TemporaryDirectory() as folder:
             cast("Any", model).save_pretrained(folder)
-            peer_class = PEERS[self.plan.task]
-            peer = peer_class.from_pretrained(folder).to(self.device)
+            peer = Peer(Path(folder), self.plan.task, self.task, self.device)
         source = self.make_source(seed)
+        settings = self.settings(source, seed)
         # 轮流先后：机器冷热不偏向任何一方
         sides: dict[str, Callable[[], float]] = {
-            "ours": lambda: self.train_ours(model, source, seed),
-            "peer": lambda: self.train_peer(peer, source, seed),
+            "ours": lambda: self.train_ours(model, source, settings),
+            "peer": lambda: peer.train(source, self.items, settings),
         }
         order = list(sides)[:: 1 if seed % 2 else -1]
         speeds = {who: sides[who]() for who in order}
         scores = {
             "ours": self.score(self.outputs_of_ours(model)),
-            "peer": self.score(self.outputs_of_peer(peer)),
+            "peer": self.score(peer.outputs(self.dev_items)),
         }
         return {
             "task": self.name,
@@ -228,12 +211,10 @@ class Contest:
         )
 
     def train_ours(
-        self, model: nn.Module, source: ItemSource, seed: int
+        self, model: nn.Module, source: ItemSource, settings: TrainingSettings
     ) -> float:
         """Trains ours; returns real tokens a second."""
-        trainer = BertTrainer(
-            model, source, self.settings(source, seed), device=self.device
-        )
+        trainer = BertTrainer(model, source, settings, device=self.device)
         watch = Stopwatch(self.device)
 
         def note(result: StepResult) -> bool:
@@ -243,159 +224,16 @@ class Contest:
         trainer.fit(note)
         return watch.speed()
 
-    def train_peer(self, peer: Any, source: ItemSource, seed: int) -> float:
-        """Trains Hugging Face's class on the same steps."""
-        settings = self.settings(source, seed)
-        optimizer = build_optimizer(peer, settings)
-        total = self.epochs * source.num_steps()
-        torch.manual_seed(seed)
-        peer.train()
-        watch = Stopwatch(self.device)
-        for step, (inputs, count) in enumerate(self.padded_steps(source)):
-            warmup = settings.warmup_steps or 0
-            rate = (step + 1) / warmup if step < warmup else 0.0
-            if step >= warmup:
-                rate = warmup_then_decay(step / total, warmup / total)
-            for group in optimizer.param_groups:
-                group["lr"] = rate * settings.learning_rate
-            moved = {k: v.to(self.device) for k, v in inputs.items()}
-            with self.autocast():
-                loss = peer(**moved).loss
-            loss.backward()
-            nn.utils.clip_grad_norm_(peer.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad()
-            watch.note(step + 1, count)
-        return watch.speed()
-
-    def padded_steps(
-        self, source: ItemSource
-    ) -> Iterator[tuple[dict[str, Tensor], int]]:
-        """Yields the same steps as padded batches."""
-
-        def make() -> Iterator[tuple[dict[str, Tensor], int]]:
-            for epoch in range(self.epochs):
-                for numbers in source.order(epoch):
-                    items = [self.items[number] for number in numbers]
-                    count = sum(item.num_tokens for item in items)
-                    yield self.pad(items), count
-
-        yield from prefetch(make())
-
-    def pad(self, items: Sequence[Item]) -> dict[str, Tensor]:
-        """Makes Hugging Face's inputs of items."""
-        batch = self.task.collate(items)
-        lengths = _lengths(batch)
-        inputs = {
-            "input_ids": _rows(batch.input_ids, lengths, 0),
-            "token_type_ids": _rows(batch.token_type_ids, lengths, 0),
-            "attention_mask": _rows(
-                torch.ones_like(batch.input_ids), lengths, 0
-            ),
-        }
-        if self.plan.task == "choose":
-            shape = (len(items), -1, inputs["input_ids"].shape[1])
-            inputs = {k: v.view(shape) for k, v in inputs.items()}
-        if self.plan.task == "answer":
-            if batch.start_positions is not None:
-                assert batch.end_positions is not None
-                inputs["start_positions"] = batch.start_positions
-                inputs["end_positions"] = batch.end_positions
-        elif batch.labels is not None:
-            inputs["labels"] = (
-                _rows(batch.labels, lengths, IGNORE_INDEX)
-                if self.plan.task == "tag"
-                else batch.labels
-            )
-        return inputs
-
     def outputs_of_ours(self, model: nn.Module) -> list[Output]:
         """Runs our model over dev."""
         return run_model(
             self.task, model, self.dev_items, self.device, half=self.half
         )
 
-    @torch.inference_mode()
-    def outputs_of_peer(self, peer: Any) -> list[Output]:
-        """Runs Hugging Face's model over dev, in batches of like lengths."""
-        peer.eval()
-        found: dict[int, Output] = {}
-        order = longest_first(self.dev_items)
-        for start in range(0, len(order), 64):
-            numbers = order[start : start + 64]
-            items = [self.dev_items[number] for number in numbers]
-            inputs = self.pad(items)
-            unlabelled = {
-                k: v.to(self.device)
-                for k, v in inputs.items()
-                if k.endswith(("ids", "mask"))
-            }
-            with self.autocast():
-                output = peer(**unlabelled)
-            found.update(zip(numbers, self.split(output, items), strict=True))
-        return [found[number] for number in range(len(order))]
-
-    def split(self, output: Any, items: Sequence[Item]) -> list[Output]:
-        """Cuts the numbers of a padded batch into those of its items."""
-        if self.plan.task == "answer":
-            logits = torch.stack((output.start_logits, output.end_logits), -1)
-        else:
-            logits = output.logits
-        rows = logits.float().cpu().numpy()
-        if self.plan.task in ("tag", "answer"):
-            return [
-                row[: len(item.sequences[0].input_ids)]
-                for row, item in zip(rows, items, strict=True)
-            ]
-        return list(rows)
-
     def score(self, outputs: list[Output]) -> dict[str, float]:
         """Judges numbers of either side."""
         predictions = self.task.decode(self.dev, self.dev_items, outputs)
         return self.task.score(self.dev, predictions)
-
-    def autocast(self) -> Any:
-        """Computes in bf16 on a GPU."""
-        if not self.half:
-            return nullcontext()
-        return torch.autocast("cuda", torch.bfloat16)
-
-
-class Stopwatch:
-    """Measures tokens a second, the first steps left out."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
-        self.num_tokens = 0
-        self.start = time.perf_counter()
-
-    def note(self, step: int, num_tokens: int) -> None:
-        """Counts one step; starts anew when the machine is warm."""
-        self.num_tokens += num_tokens
-        if step == WARM_STEPS:
-            self._wait()
-            self.num_tokens = 0
-            self.start = time.perf_counter()
-
-    def speed(self) -> float:
-        """Returns tokens a second."""
-        self._wait()
-        return self.num_tokens / (time.perf_counter() - self.start)
-
-    def _wait(self) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize()
-
-
-def _lengths(batch: Batch) -> list[int]:
-    assert batch.cu_seqlens is not None
-    return batch.cu_seqlens.diff().tolist()
-
-
-def _rows(packed: Tensor, lengths: list[int], fill: int) -> Tensor:
-    return pad_sequence(
-        packed.split(lengths), batch_first=True, padding_value=fill
-    )
 
 
 def summarise(pairs: list[dict[str, Any]]) -> dict[str, Any]:

@@ -1,12 +1,14 @@
 """Files that appear whole or not at all."""
 
 import contextlib
+import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from bert_from_scratch.errors import BertError
 
@@ -15,6 +17,12 @@ def write_text(path: Path, text: str) -> None:
     """Writes a UTF-8 file with bare newlines, whole or not at all."""
     with replace_file(path) as temporary_path:
         temporary_path.write_bytes(text.encode("utf-8"))
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Writes an object as a JSON file for people, whole or not at all."""
+    text = json.dumps(values, indent=2, ensure_ascii=False)
+    write_text(path, text + "\n")
 
 
 @contextmanager

@@ -169,8 +169,7 @@ class BertConfig:
             more: What a head adds, such as `id2label`.
         """
         values = {**self.to_hugging_face(architecture), **(more or {})}
-        text = json.dumps(values, indent=2, ensure_ascii=False)
-        atomic.write_text(path, text + "\n")
+        atomic.write_json(path, values)
 
 
 # 层数、宽度、头数：论文的 base 与 large，以及 Google 后来公开的小模型

@@ -47,7 +47,7 @@ def test_the_demo_learns_what_is_eaten_and_what_is_read(
     bert: Bert, tmp_path: Path
 ) -> None:
     out = tmp_path / "demo"
-    assert bert("demo", "--out", out, "--minutes", 1).returncode == 0
+    assert bert("demo", "--out", out, "--minutes", 2.5).returncode == 0
     for question, answers in ANSWERS.items():
         filled = bert("fill-mask", out / "run", question, "--json")
         (mask,) = json.loads(filled.stdout)["masks"]

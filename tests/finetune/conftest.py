@@ -1,6 +1,7 @@
 """A tiny BERT, untrained, and a small task of our own writing."""
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,16 @@ def make_rows(count: int, seed: int) -> list[tuple[str, str]]:
         word = generator.choice(GOOD if label == "good" else BAD)
         rows.append((f"the {generator.choice(THINGS)} was {word} .", label))
     return rows
+
+
+@pytest.fixture(autouse=True)
+def one_thread(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Tiny products gain nothing from threads and wait for them long."""
+    before = torch.get_num_threads()
+    if request.node.get_closest_marker("slow") is None:
+        torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

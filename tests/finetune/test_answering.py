@@ -2,7 +2,6 @@
 
 import json
 import logging
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,15 +56,6 @@ EXAMPLES = [make_example(number) for number in range(len(QUESTIONS))]
 IMPOSSIBLE = QuestionExample(
     "no", "Who wept?", CONTEXTS[0], is_impossible=True, place="no answer"
 )
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Lets a tiny model compute without waiting for a second core."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

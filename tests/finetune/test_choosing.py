@@ -1,6 +1,5 @@
 """Choices: encoded together, learnt, ranked."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
@@ -23,15 +22,6 @@ EXAMPLES = [
     ChoiceExample("she sings", ("the sea", "opens in", "out"), 0, "l4"),
 ]
 TASK = ChoosingTask.for_data(TOKENIZER, EXAMPLES, [], max_length=16)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tiny products gain nothing from threads and wait for them long."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """A frozen encoder, chosen layers, and a BiLSTM that learns."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,15 +22,6 @@ CONFIG = BertConfig(
     hidden_dropout_prob=0.3,
 )
 LABELS = ("A", "B", "O")
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tiny products gain nothing from threads and wait for them long."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def make_tagger(

@@ -1,6 +1,5 @@
 """Numbers for texts: read with care, learnt, and scored."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
@@ -23,15 +22,6 @@ EXAMPLES = [
     TextExample("the tea is warm", "tea", ("-2",), "heat.tsv, line 3"),
     TextExample("the tea is hot", "cool", ("4e0",), "heat.tsv, line 4"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tiny products gain nothing from threads and wait for them long."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture

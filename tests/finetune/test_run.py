@@ -10,20 +10,12 @@ import torch
 import transformers
 
 from bert_from_scratch import BertError
-from bert_from_scratch.finetune import outcome, run
+from bert_from_scratch.finetune import advice, outcome, run
 from bert_from_scratch.finetune.attempt import AttemptResult
 from bert_from_scratch.finetune.plan import DataPlan, FinetunePlan
 from bert_from_scratch.predict.task import TaskPredictor
 from bert_from_scratch.train.interruption import Interrupted
 from bert_from_scratch.train.recorder import Progress
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Any:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(autouse=True)
@@ -246,10 +238,10 @@ def test_seeds_that_disagree_are_said_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     calm = [make_result(1e-5, seed, 0.9 + seed / 100) for seed in (0, 1)]
-    run.warn_of_spread(calm, calm[0], "accuracy")
+    advice.warn_of_spread(calm, calm[0], "accuracy")
     assert not caplog.text
     wild = [make_result(1e-5, seed, 0.5 + 0.4 * seed) for seed in (0, 1)]
-    run.warn_of_spread(wild, wild[1], "accuracy")
+    advice.warn_of_spread(wild, wild[1], "accuracy")
     assert "from 0.5000 to 0.9000 over 2 seeds" in caplog.text
 
 

@@ -1,7 +1,6 @@
 """Tags: found, given to first sub-tokens, learnt, and read back."""
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -49,15 +48,6 @@ EXAMPLES = [
 TASK = TaggingTask.for_data(
     TOKENIZER, EXAMPLES, [], max_length=16, document_context=False
 )
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tiny products gain nothing from threads and wait for them long."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture

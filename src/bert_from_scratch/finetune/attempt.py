@@ -8,7 +8,6 @@ weights.safetensors  of the model to keep
 result.json          that it is done, and what came of it
 """
 
-import json
 import shutil
 import threading
 import time
@@ -260,8 +259,7 @@ class Attempt:
 
 def write_result(directory: Path, result: AttemptResult) -> None:
     """Marks an attempt as done."""
-    text = json.dumps(asdict(result), indent=2)
-    atomic.write_text(directory / "result.json", text + "\n")
+    atomic.write_json(directory / "result.json", asdict(result))
 
 
 def read_result(directory: Path) -> AttemptResult | None:

@@ -17,6 +17,7 @@ from bert_from_scratch.errors import BertError
 from bert_from_scratch.finetune.encoding import TextTokenizer, encode_texts
 from bert_from_scratch.finetune.head import put_on_encoder
 from bert_from_scratch.finetune.items import Item
+from bert_from_scratch.finetune.label_loss import Problem
 from bert_from_scratch.finetune.labels import (
     check_weights,
     collect_labels,
@@ -31,7 +32,6 @@ from bert_from_scratch.finetune.metrics.labels import (
 from bert_from_scratch.finetune.sequence_classifier import (
     SequenceClassifier,
 )
-from bert_from_scratch.finetune.sequence_loss import Problem
 from bert_from_scratch.finetune.task import Output, Task
 
 

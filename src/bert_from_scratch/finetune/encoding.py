@@ -54,7 +54,7 @@ def encode_texts(
 ) -> list[TextSequence]:
     """Encodes texts or pairs; the longer segment is cut first.
 
-    A warning counts those that were cut. A "[SEP]" in a text is text.
+    A log line counts those that were cut. A "[SEP]" in a text is text.
     """
     sequences: list[TextSequence] = []
     for start in range(0, len(texts), TEXTS_AT_A_TIME):

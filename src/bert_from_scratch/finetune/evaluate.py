@@ -1,6 +1,5 @@
 """Scoring a fine-tuned model on labelled examples."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,8 +65,7 @@ def evaluate_task(
         num_mistakes = write_predictions(out, judged)
         draw_confusion(task, judged, out / "confusion.png")
         values = {"task": task.name, "scores": scores, "num": len(examples)}
-        text = json.dumps(values, indent=2)
-        atomic.write_text(out / "scores.json", text + "\n")
+        atomic.write_json(out / "scores.json", values)
     return TaskEvaluation(task.name, scores, len(examples), num_mistakes)
 
 

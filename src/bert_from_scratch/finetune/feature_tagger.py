@@ -18,11 +18,8 @@ from bert_from_scratch import atomic
 from bert_from_scratch.data.batch import Batch
 from bert_from_scratch.embeddings.dropout import Dropout
 from bert_from_scratch.errors import BertError
-from bert_from_scratch.finetune.labels import (
-    PART,
-    classification_loss,
-    weigh_labels,
-)
+from bert_from_scratch.finetune.label_loss import LabelLoss
+from bert_from_scratch.finetune.labels import PART
 from bert_from_scratch.finetune.task import Output
 from bert_from_scratch.finetune.token_classifier import split_sequences
 from bert_from_scratch.model.bert import BertModel
@@ -53,8 +50,6 @@ class FeatureTagger(nn.Module):
         labels: Names of the classes.
         layers: Which hidden states are the features.
     """
-
-    class_weights: Tensor | None
 
     def __init__(
         self,
@@ -99,8 +94,7 @@ class FeatureTagger(nn.Module):
         self.dropout = Dropout(config.hidden_dropout_prob)
         self.classifier = nn.Linear(2 * hidden_size, len(labels))
         initialise(self.classifier, config.initializer_range)
-        balance = None if class_weights is None else torch.tensor(class_weights)
-        self.register_buffer("class_weights", balance, persistent=False)
+        self.loss = LabelLoss(class_weights=class_weights)
         self.train()
 
     @classmethod
@@ -216,15 +210,13 @@ class FeatureTagger(nn.Module):
     def forward(self, batch: Batch) -> StepOutput:
         """Computes the loss of a labelled batch."""
         assert batch.labels is not None
-        part = classification_loss(
-            self.logits(batch).float(), batch.labels, self.class_weights
-        )
+        part = self.loss(self.logits(batch), batch.labels)
         return StepOutput({PART: part})
 
     def count_labels(self, batch: Batch) -> dict[str, Tensor]:
         """Counts what the loss is averaged over, a scalar."""
         assert batch.labels is not None
-        return {PART: weigh_labels(batch.labels, self.class_weights)}
+        return {PART: self.loss.count(batch.labels)}
 
     @torch.no_grad()
     def outputs(self, batch: Batch) -> list[Output]:

@@ -1,13 +1,14 @@
 """Running a model over many items: batches by length, results in order."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, cast
 
 import torch
 from torch import nn
 
-from bert_from_scratch.finetune.items import Item, cut_by_tokens, longest_first
+from bert_from_scratch.data.token_budget import cut_by_tokens, longest_first
+from bert_from_scratch.finetune.items import Item
 from bert_from_scratch.finetune.task import Output, Task, TaskModel
 
 BATCH_TOKENS = 8192
@@ -58,22 +59,17 @@ def run_model(
     """
     model.eval()
     outputs: dict[int, Output] = {}
+    lengths = [item.num_tokens for item in items]
     context = (
         torch.autocast(device.type, torch.bfloat16) if half else nullcontext()
     )
     with context:
-        for numbers in _batches(items, batch_tokens):
+        for numbers in cut_by_tokens(
+            longest_first(lengths), lengths, batch_tokens
+        ):
             batch = task.collate([items[number] for number in numbers])
             found = cast("TaskModel", model).outputs(batch.to(device))
             outputs.update(zip(numbers, found, strict=True))
             if progress:
                 progress(len(numbers))
     return [outputs[number] for number in range(len(items))]
-
-
-def _batches(items: Sequence[Item], batch_tokens: int) -> Iterator[list[int]]:
-    order = longest_first(items)
-    done = 0
-    for part in cut_by_tokens([items[i] for i in order], batch_tokens):
-        yield order[done : done + len(part)]
-        done += len(part)

@@ -1,20 +1,13 @@
-"""Classes: their names on disk, their loss, their probabilities.
-
-Letters: N rows, C classes.
-"""
+"""Classes: found in data, named on disk, told as probabilities."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch.nn.functional as F
-from torch import Tensor
 
-from bert_from_scratch.data.batch import IGNORE_INDEX
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.finetune.task import Output
-from bert_from_scratch.objectives.output import Part
 
 PART = "task"
 
@@ -85,41 +78,6 @@ def some(labels: Iterable[str], limit: int = 8) -> str:
     more = len(listed) - limit
     text = ", ".join(map(repr, listed[:limit]))
     return f"{text} and {more} more" if more > 0 else text
-
-
-def classification_loss(
-    logits: Tensor, labels: Tensor, class_weights: Tensor | None
-) -> Part:
-    """Sums the cross-entropy over labelled rows.
-
-    Args:
-        logits: Scores, float [N, C].
-        labels: Classes, IGNORE_INDEX where there is none, long [N].
-        class_weights: Weight of each class, float [C], or None.
-    """
-    total = F.cross_entropy(
-        logits,
-        labels,
-        class_weights,
-        ignore_index=IGNORE_INDEX,
-        reduction="sum",
-    )
-    is_right = (logits.argmax(-1) == labels) & (labels != IGNORE_INDEX)
-    right_labels = labels.masked_fill(~is_right, IGNORE_INDEX)
-    return Part(
-        total,
-        weigh_labels(labels, class_weights),
-        weigh_labels(right_labels, class_weights),
-    )
-
-
-def weigh_labels(labels: Tensor, class_weights: Tensor | None) -> Tensor:
-    """Adds up the weights of all labels, a scalar; without weights, 1 each."""
-    is_labelled = labels != IGNORE_INDEX
-    if class_weights is None:
-        return is_labelled.sum()
-    # 加权平均的分母是权重之和，与 PyTorch 的 cross_entropy 一致
-    return class_weights[labels.clamp(min=0)].mul(is_labelled).sum()
 
 
 def labels_config(labels: Sequence[str]) -> dict[str, Any]:

@@ -13,11 +13,8 @@ from torch import Tensor, nn
 from bert_from_scratch.config import BertConfig
 from bert_from_scratch.data.batch import Batch
 from bert_from_scratch.embeddings.dropout import Dropout
-from bert_from_scratch.finetune.labels import (
-    PART,
-    classification_loss,
-    weigh_labels,
-)
+from bert_from_scratch.finetune.label_loss import LabelLoss
+from bert_from_scratch.finetune.labels import PART
 from bert_from_scratch.finetune.task import Output
 from bert_from_scratch.model.bert import BertModel
 from bert_from_scratch.model.directory import StoredModel
@@ -52,6 +49,7 @@ class MultipleChoice(StoredModel):
         # 论文只引入一个向量：它与 [CLS] 的内积就是选项的分数
         self.classifier = nn.Linear(config.hidden_size, 1)
         initialise(self.classifier, config.initializer_range)
+        self.loss = LabelLoss()
 
     @classmethod
     def from_config(cls, config: BertConfig, values: Mapping[str, Any]) -> Self:
@@ -72,15 +70,13 @@ class MultipleChoice(StoredModel):
         """Computes the loss of a labelled batch."""
         assert batch.labels is not None
         # 同一题的选项相邻，排成一行才能在它们之间做 softmax
-        scores = self.logits(batch).float().view(len(batch.labels), -1)
-        return StepOutput(
-            {PART: classification_loss(scores, batch.labels, None)}
-        )
+        scores = self.logits(batch).view(len(batch.labels), -1)
+        return StepOutput({PART: self.loss(scores, batch.labels)})
 
     def count_labels(self, batch: Batch) -> dict[str, Tensor]:
         """Counts the labelled questions, a scalar."""
         assert batch.labels is not None
-        return {PART: weigh_labels(batch.labels, None)}
+        return {PART: self.loss.count(batch.labels)}
 
     @torch.no_grad()
     def outputs(self, batch: Batch) -> list[Output]:

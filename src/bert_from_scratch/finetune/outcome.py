@@ -110,11 +110,11 @@ def write_outcome(
         "model_dir": "model",
         "num_train": len(data.train),
         "num_dev": len(data.dev),
-        "sources": data.sources,
+        "sources": dict(data.sources),
         "notes": list(data.notes),
         "plan": plan.to_dict(),
     }
-    _write_json(out / "metrics.json", values)
+    atomic.write_json(out / "metrics.json", values)
     return outcome
 
 
@@ -163,8 +163,3 @@ def _write_lines(path: Path, lines: Iterable[dict[str, Any]]) -> None:
     ):
         for line in lines:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
-
-
-def _write_json(path: Path, values: dict[str, Any]) -> None:
-    text = json.dumps(values, indent=2, ensure_ascii=False, default=str)
-    atomic.write_text(path, text + "\n")

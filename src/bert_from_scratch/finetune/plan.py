@@ -3,12 +3,13 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal, Self
+from typing import Any, Self, get_args
 
+from bert_from_scratch.data.tasks.recipe import TaskName
 from bert_from_scratch.errors import BertError
+from bert_from_scratch.train.settings import Precision
 
-TASKS = ("classify", "regress", "choose", "tag", "answer")
-Precision = Literal["fp32", "bf16"]
+TASKS = get_args(TaskName)
 FORMAT = 1
 
 

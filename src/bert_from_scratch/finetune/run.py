@@ -1,10 +1,8 @@
 """Fine-tuning from start to end: a plan, attempts, a result directory."""
 
 import hashlib
-import json
-import logging
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,15 +17,20 @@ from bert_from_scratch import atomic
 from bert_from_scratch.config import read_json
 from bert_from_scratch.data.tasks.recipes import TaskData
 from bert_from_scratch.errors import BertError
+from bert_from_scratch.finetune.advice import (
+    warn_of_few_steps,
+    warn_of_one_label,
+    warn_of_spread,
+    warn_of_unknown_tokens,
+)
 from bert_from_scratch.finetune.attempt import (
     Announce,
     Attempt,
     AttemptResult,
-    Scores,
     load_weights,
     read_result,
 )
-from bert_from_scratch.finetune.inference import run_model
+from bert_from_scratch.finetune.inference import predict, run_model
 from bert_from_scratch.finetune.items import Item
 from bert_from_scratch.finetune.layers import (
     freeze_layers,
@@ -41,19 +44,12 @@ from bert_from_scratch.finetune.source import ItemSource
 from bert_from_scratch.finetune.task import Task
 from bert_from_scratch.finetune.tasks import make_task
 from bert_from_scratch.model.device import choose_device
-from bert_from_scratch.tokenizer import WordPieceTokenizer
 from bert_from_scratch.train.interruption import Interrupted, catch_signals
 from bert_from_scratch.train.processes import Processes, join_processes
 from bert_from_scratch.train.recorder import Progress
 from bert_from_scratch.train.run_directory import RunDirectory
 from bert_from_scratch.train.settings import TrainingSettings
 from bert_from_scratch.train.trainer import BertTrainer
-
-logger = logging.getLogger(__name__)
-
-WILD_SPREAD = 0.05
-FEW_STEPS = 50
-MUCH_UNKNOWN = 0.05
 
 
 @dataclass(frozen=True)
@@ -104,8 +100,8 @@ def start(
     run = _Run(plan, out, processes, report, announce)
     # 先读数据、编码、建任务：有错就在此停下，不留下任何目录
     if processes.is_first:
-        _write_json(out / "data.json", {"sha256": fingerprint(run.data)})
-        _write_json(out / "plan.json", plan.to_dict())
+        atomic.write_json(out / "data.json", {"sha256": fingerprint(run.data)})
+        atomic.write_json(out / "plan.json", plan.to_dict())
     processes.wait()
     return run.go()
 
@@ -140,11 +136,6 @@ def fingerprint(data: TaskData) -> str:
         content = replace(example, place="")
         digest.update(repr(content).encode("utf-8", "backslashreplace"))
     return digest.hexdigest()
-
-
-def _write_json(path: Path, values: dict[str, Any]) -> None:
-    text = json.dumps(values, indent=2, ensure_ascii=False)
-    atomic.write_text(path, text + "\n")
 
 
 def _check_new(out: Path) -> None:
@@ -182,13 +173,17 @@ class _Run:
         self.data: TaskData = limit_data(plan, whole)
         self.task: Task[Any, Any] = make_task(plan, whole, self.data.train)
         self.items = self._trained_items()
-        self._check()
+        self.num_steps = self._check()
         self.dev_items = self.task.items(self.data.dev)
         if processes.is_first:
             self._describe_data()
 
-    def _check(self) -> None:
-        """Finds what is wrong before anything is written."""
+    def _check(self) -> int:
+        """Finds what is wrong before anything is written.
+
+        Returns:
+            The steps of an attempt.
+        """
         metrics = self.task.metrics()
         if self.task.metric not in metrics:
             raise BertError(
@@ -197,29 +192,16 @@ class _Run:
             )
         # 真搭一遍再扔掉：层数、dropout、种子、特征的错误都在此暴露
         rate, seed = self.plan.attempts[0]
-        self._trainer(Where(1, 1, rate, seed))
+        trainer = self._trainer(Where(1, 1, rate, seed))
+        return trainer.budget.total_steps or 0
 
     def _describe_data(self) -> None:
         num_train, num_dev = len(self.data.train), len(self.data.dev)
         self.announce(f"{num_train:,} examples to train on, {num_dev:,} in dev")
         for note in self.data.notes:
             self.announce(note)
-        unknown = _share_of_unknown(self.task, self.items)
-        if unknown > MUCH_UNKNOWN:
-            logger.warning(
-                "%.0f %% of the tokens are [UNK]: the model's vocabulary does "
-                "not know these texts.",
-                100 * unknown,
-            )
-        num_steps = self.plan.epochs * -(
-            -len(self.items) // self.plan.batch_size
-        )
-        if num_steps < FEW_STEPS:
-            logger.warning(
-                "Only %d steps of training: too few to learn much. Raise "
-                "--epochs, lower --batch-size, or raise --lr.",
-                num_steps,
-            )
+        warn_of_unknown_tokens(self.task, self.items)
+        warn_of_few_steps(self.num_steps)
 
     def _trained_items(self) -> list[Item]:
         items = [
@@ -358,29 +340,19 @@ class _Run:
         load_weights(model, directory)
         model.to(self.device)
         judged = self._judge(model)
-        _warn_of_one_label(judged)
-        tests = {
-            name: self._score_others(model, judged.task, examples)
-            for name, examples in self.data.others().items()
-        }
+        warn_of_one_label(judged)
+        half = self.plan.precision == "bf16"
+        tests = {}
+        for name, examples in self.data.others().items():
+            found = predict(
+                judged.task, model, examples, self.device, half=half
+            )
+            tests[name] = judged.task.score(examples, found)
         outcome = write_outcome(
             self.out, self.plan, self.data, model, judged, tests, results, best
         )
         (directory / "weights.safetensors").unlink()
         return outcome
-
-    def _score_others(
-        self, model: nn.Module, task: Task[Any, Any], examples: Sequence[Any]
-    ) -> Scores:
-        items = task.items(examples)
-        outputs = run_model(
-            task,
-            model,
-            items,
-            self.device,
-            half=self.plan.precision == "bf16",
-        )
-        return task.score(examples, task.decode(examples, items, outputs))
 
 
 def choose_best(results: list[AttemptResult], metric: str) -> AttemptResult:
@@ -395,46 +367,3 @@ def choose_best(results: list[AttemptResult], metric: str) -> AttemptResult:
     # 先按均值选学习率，再选种子：只看单次最高分，选中的多半是运气
     group = max(by_rate.values(), key=mean)
     return max(group, key=lambda result: result.scores[metric])
-
-
-def _share_of_unknown(task: Task[Any, Any], items: Sequence[Item]) -> float:
-    tokenizer = getattr(task, "tokenizer", None)
-    if not isinstance(tokenizer, WordPieceTokenizer):
-        return 0.0
-    sequences = [s.input_ids for item in items for s in item.sequences]
-    tokens = np.concatenate([np.asarray(ids) for ids in sequences])
-    return float((tokens == tokenizer.unk_token_id).mean())
-
-
-def _warn_of_one_label(judged: Judged) -> None:
-    """Warns of a classifier that has learnt to say one thing only."""
-    if judged.task.name != "classify" or len(judged.predictions) < 2:
-        return
-    said = {prediction.labels for prediction in judged.predictions}
-    if len(said) == 1:
-        logger.warning(
-            "The model gives every example of dev the label %s: it has "
-            "learnt nothing yet.",
-            "|".join(said.pop()) or "(none)",
-        )
-
-
-def warn_of_spread(
-    results: list[AttemptResult], best: AttemptResult, metric: str
-) -> None:
-    """Warns where seeds of one learning rate disagree wildly."""
-    scores = [
-        result.scores[metric]
-        for result in results
-        if result.learning_rate == best.learning_rate
-    ]
-    low, high = min(scores), max(scores)
-    if high - low > WILD_SPREAD + 1e-9:
-        logger.warning(
-            "The seeds disagree: %s from %.4f to %.4f over %d seeds. Report "
-            "the mean, not the best; more epochs or a lower --lr may help.",
-            metric,
-            low,
-            high,
-            len(scores),
-        )

@@ -12,12 +12,8 @@ from torch import Tensor, nn
 from bert_from_scratch.config import BertConfig
 from bert_from_scratch.data.batch import Batch
 from bert_from_scratch.embeddings.dropout import Dropout
+from bert_from_scratch.finetune.label_loss import LabelLoss, Problem
 from bert_from_scratch.finetune.labels import PART, labels_config, read_labels
-from bert_from_scratch.finetune.sequence_loss import (
-    Problem,
-    count_sequence_labels,
-    sequence_loss,
-)
 from bert_from_scratch.finetune.task import Output
 from bert_from_scratch.model.bert import BertModel
 from bert_from_scratch.model.directory import StoredModel
@@ -29,7 +25,6 @@ class SequenceClassifier(StoredModel):
     """BERT with a dense layer on its pooled [CLS] (paper, 4.1)."""
 
     architecture = "BertForSequenceClassification"
-    class_weights: Tensor | None
     optional_parts = ("bert.pooler",)
 
     def __init__(
@@ -50,14 +45,16 @@ class SequenceClassifier(StoredModel):
         """
         super().__init__(config)
         self.labels = tuple(labels)
-        self.problem = problem
         self.bert = BertModel(config)
         self.dropout = Dropout(config.hidden_dropout_prob)
         self.classifier = nn.Linear(config.hidden_size, len(labels))
+        self.loss = LabelLoss(problem, class_weights)
         initialise(self.classifier, config.initializer_range)
-        weights = None if class_weights is None else torch.tensor(class_weights)
-        # 只影响训练：不写进磁盘上的权重
-        self.register_buffer("class_weights", weights, persistent=False)
+
+    @property
+    def problem(self) -> Problem:
+        """What the scores mean."""
+        return self.loss.problem
 
     @classmethod
     def from_config(cls, config: BertConfig, values: Mapping[str, Any]) -> Self:
@@ -80,21 +77,13 @@ class SequenceClassifier(StoredModel):
     def forward(self, batch: Batch) -> StepOutput:
         """Computes the loss of a labelled batch."""
         assert batch.labels is not None
-        part = sequence_loss(
-            self.problem,
-            self.logits(batch).float(),
-            batch.labels,
-            self.class_weights,
-        )
+        part = self.loss(self.logits(batch), batch.labels)
         return StepOutput({PART: part})
 
     def count_labels(self, batch: Batch) -> dict[str, Tensor]:
         """Counts what the loss is averaged over, a scalar."""
         assert batch.labels is not None
-        count = count_sequence_labels(
-            self.problem, batch.labels, self.class_weights
-        )
-        return {PART: count}
+        return {PART: self.loss.count(batch.labels)}
 
     @torch.no_grad()
     def outputs(self, batch: Batch) -> list[Output]:

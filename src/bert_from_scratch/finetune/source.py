@@ -9,7 +9,8 @@ from torch import Tensor
 from bert_from_scratch.data.batch import IGNORE_INDEX, Batch
 from bert_from_scratch.data.counter_random import permutation
 from bert_from_scratch.data.steps import Position, StepData
-from bert_from_scratch.finetune.items import Item, cut_by_tokens, longest_first
+from bert_from_scratch.data.token_budget import cut_by_tokens, longest_first
+from bert_from_scratch.finetune.items import Item
 from bert_from_scratch.train.processes import Processes
 
 Collate = Callable[[Sequence[Item]], Batch]
@@ -85,9 +86,11 @@ class ItemSource:
         items = [self._items[number] for number in numbers]
         mine = items[self._processes.rank :: self._processes.count]
         if mine:
-            mine = [mine[number] for number in longest_first(mine)]
-            parts = cut_by_tokens(mine, self._batch_tokens)
-            batches = [self._collate(part) for part in parts]
+            lengths = [item.num_tokens for item in mine]
+            parts = cut_by_tokens(
+                longest_first(lengths), lengths, self._batch_tokens
+            )
+            batches = [self._collate([mine[n] for n in part]) for part in parts]
         else:
             # 最后一步的条目可能少于进程数：没分到的进程也要走完，但不计损失
             batches = [_without_labels(self._collate(items[:1]))]

@@ -1,6 +1,5 @@
 """All tasks by name: made of data, kept beside a model, found again."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -105,8 +104,7 @@ def save_task(
             "settings": task.settings(),
             "columns": dict(columns),
         }
-        text = json.dumps(values, indent=2, ensure_ascii=False)
-        atomic.write_text(scratch_dir / FILE_NAME, text + "\n")
+        atomic.write_json(scratch_dir / FILE_NAME, values)
         atomic.write_text(scratch_dir / "README.md", card)
 
 

@@ -13,12 +13,11 @@ from torch import Tensor, nn
 from bert_from_scratch.config import BertConfig
 from bert_from_scratch.data.batch import Batch
 from bert_from_scratch.embeddings.dropout import Dropout
+from bert_from_scratch.finetune.label_loss import LabelLoss
 from bert_from_scratch.finetune.labels import (
     PART,
-    classification_loss,
     labels_config,
     read_labels,
-    weigh_labels,
 )
 from bert_from_scratch.finetune.task import Output
 from bert_from_scratch.model.bert import BertModel
@@ -34,7 +33,6 @@ class TokenClassifier(StoredModel):
     """
 
     architecture = "BertForTokenClassification"
-    class_weights: Tensor | None
 
     def __init__(
         self,
@@ -57,9 +55,7 @@ class TokenClassifier(StoredModel):
         self.dropout = Dropout(config.hidden_dropout_prob)
         self.classifier = nn.Linear(config.hidden_size, len(labels))
         initialise(self.classifier, config.initializer_range)
-        weights = None if class_weights is None else torch.tensor(class_weights)
-        # 只影响训练：不写进磁盘上的权重
-        self.register_buffer("class_weights", weights, persistent=False)
+        self.loss = LabelLoss(class_weights=class_weights)
 
     @classmethod
     def from_config(cls, config: BertConfig, values: Mapping[str, Any]) -> Self:
@@ -78,15 +74,13 @@ class TokenClassifier(StoredModel):
     def forward(self, batch: Batch) -> StepOutput:
         """Computes the loss of a labelled batch."""
         assert batch.labels is not None
-        part = classification_loss(
-            self.logits(batch).float(), batch.labels, self.class_weights
-        )
+        part = self.loss(self.logits(batch), batch.labels)
         return StepOutput({PART: part})
 
     def count_labels(self, batch: Batch) -> dict[str, Tensor]:
         """Counts what the loss is averaged over, a scalar."""
         assert batch.labels is not None
-        return {PART: weigh_labels(batch.labels, self.class_weights)}
+        return {PART: self.loss.count(batch.labels)}
 
     @torch.no_grad()
     def outputs(self, batch: Batch) -> list[Output]:

@@ -1,7 +1,7 @@
 """Texts to vectors: [CLS], mean, or the last four layers."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bert_from_scratch.data.batch import Batch, pack
+from bert_from_scratch.data.token_budget import cut_by_tokens, longest_first
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.model.bert import BertModel
 from bert_from_scratch.model.device import choose_device
@@ -96,7 +97,9 @@ class Embedder:
                     num_truncated += 1
                     _refuse_if(strict, start + row, limit)
                     encodings[row] = self._encode([some[row]], limit)[0]
-            for rows in _batches(encodings, batch_tokens):
+            lengths = [len(encoding) for encoding in encodings]
+            order = longest_first(lengths)
+            for rows in cut_by_tokens(order, lengths, batch_tokens):
                 batch = pack([encodings[row] for row in rows]).to(self.device)
                 vectors = self._pool(batch, pooling, normalize)
                 out[[start + row for row in rows]] = vectors.cpu().numpy()
@@ -156,24 +159,6 @@ def _mean_of_sequences(hidden: Tensor, layout: Packed) -> Tensor:
     sums = hidden.new_zeros(len(layout.cu_seqlens) - 1, hidden.shape[-1])
     sums.index_add_(0, layout.sequence_ids(len(hidden)), hidden)
     return sums / layout.lengths[:, None]
-
-
-def _batches(
-    encodings: Sequence[Encoding], batch_tokens: int
-) -> Iterator[list[int]]:
-    """Groups texts, longest first, to about `batch_tokens` tokens each."""
-    # 先长后短：内存不够时第一批就会暴露，而不是跑到最后才失败
-    order = sorted(range(len(encodings)), key=lambda i: -len(encodings[i]))
-    rows: list[int] = []
-    num_tokens = 0
-    for row in order:
-        if rows and num_tokens + len(encodings[row]) > batch_tokens:
-            yield rows
-            rows, num_tokens = [], 0
-        rows.append(row)
-        num_tokens += len(encodings[row])
-    if rows:
-        yield rows
 
 
 def _check_pooling(pooling: Pooling, model: BertModel) -> None:

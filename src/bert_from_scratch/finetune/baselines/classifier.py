@@ -1,6 +1,5 @@
 """WordClassifier: a baseline encoder with a dense layer, and its directory."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -21,12 +20,8 @@ from bert_from_scratch.finetune.baselines.encoders import (
     WordEncoder,
     WordEncoderConfig,
 )
+from bert_from_scratch.finetune.label_loss import LabelLoss, Problem
 from bert_from_scratch.finetune.labels import PART
-from bert_from_scratch.finetune.sequence_loss import (
-    Problem,
-    count_sequence_labels,
-    sequence_loss,
-)
 from bert_from_scratch.finetune.task import Output
 from bert_from_scratch.objectives.output import StepOutput
 
@@ -35,8 +30,6 @@ ARCHITECTURE = "WordClassifier"
 
 class WordClassifier(nn.Module):
     """What came before BERT, with the same head and the same loss."""
-
-    class_weights: Tensor | None
 
     def __init__(
         self,
@@ -57,12 +50,10 @@ class WordClassifier(nn.Module):
         """
         super().__init__()
         self.labels = tuple(labels)
-        self.problem = problem
         self.encoder = WordEncoder(config, word_vectors)
         self.dropout = Dropout(config.dropout)
         self.classifier = nn.Linear(self.encoder.output_size, len(labels))
-        weights = None if class_weights is None else torch.tensor(class_weights)
-        self.register_buffer("class_weights", weights, persistent=False)
+        self.loss = LabelLoss(problem, class_weights)
 
     def logits(self, batch: Batch) -> Tensor:
         """Scores the classes, float [B, C]."""
@@ -71,21 +62,13 @@ class WordClassifier(nn.Module):
     def forward(self, batch: Batch) -> StepOutput:
         """Computes the loss of a labelled batch."""
         assert batch.labels is not None
-        part = sequence_loss(
-            self.problem,
-            self.logits(batch).float(),
-            batch.labels,
-            self.class_weights,
-        )
+        part = self.loss(self.logits(batch), batch.labels)
         return StepOutput({PART: part})
 
     def count_labels(self, batch: Batch) -> dict[str, Tensor]:
         """Counts what the loss is averaged over, a scalar."""
         assert batch.labels is not None
-        count = count_sequence_labels(
-            self.problem, batch.labels, self.class_weights
-        )
-        return {PART: count}
+        return {PART: self.loss.count(batch.labels)}
 
     @torch.no_grad()
     def outputs(self, batch: Batch) -> list[Output]:
@@ -99,15 +82,14 @@ class WordClassifier(nn.Module):
             "model_type": "words",
             "encoder": self.encoder.config.to_dict(),
             "labels": list(self.labels),
-            "problem": self.problem,
+            "problem": self.loss.problem,
         }
-        text = json.dumps(values, indent=2, ensure_ascii=False)
         tensors = {
             k: v.cpu().contiguous() for k, v in self.state_dict().items()
         }
         with atomic.replace_files(Path(directory)) as scratch_dir:
             save_file(tensors, scratch_dir / "model.safetensors")
-            atomic.write_text(scratch_dir / "config.json", text + "\n")
+            atomic.write_json(scratch_dir / "config.json", values)
 
     @classmethod
     def from_pretrained(cls, directory: str | Path) -> Self:
