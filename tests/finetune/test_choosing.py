@@ -1,5 +1,6 @@
 """Choices: encoded together, learnt, ranked."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -11,6 +12,7 @@ from bert_from_scratch import BertConfig, BertError, BertModel
 from bert_from_scratch import WordPieceTokenizer as Tokenizer
 from bert_from_scratch.data.tasks.examples import ChoiceExample
 from bert_from_scratch.finetune.choosing import ChoicePrediction, ChoosingTask
+from bert_from_scratch.finetune.inference import predict
 from bert_from_scratch.finetune.multiple_choice import MultipleChoice
 
 WORDS = ["she", "opens", "the", "door", "sea", "sings", "walks", "in", "out"]
@@ -69,18 +71,24 @@ def test_four_questions_are_learnt_by_heart(
         optimizer.step()
     model.save_pretrained(tmp_path / "trained")
     loaded = cast("MultipleChoice", TASK.load_model(tmp_path / "trained"))
-    found = TASK.decode(EXAMPLES, items, loaded.outputs(batch))
+    found = predict(TASK, loaded, EXAMPLES, torch.device("cpu"))
     assert [prediction.answer for prediction in found] == [1, 0, 2, 0]
     assert TASK.score(EXAMPLES, found) == {"accuracy": 1.0}
 
 
-def test_the_task_knows_the_choices_of_a_foreign_model(
-    model: MultipleChoice, tmp_path: Path
+def test_questions_with_any_number_of_choices_can_be_asked(
+    model: MultipleChoice,
 ) -> None:
-    model.num_choices = 2
-    model.save_pretrained(tmp_path / "foreign")
-    loaded = cast("MultipleChoice", TASK.load_model(tmp_path / "foreign"))
-    assert loaded.num_choices == 3
+    two = ChoiceExample("she", ("sings", "walks in"))
+    four = ChoiceExample("the sea", ("sings", "in", "out", "opens the door"))
+    task = replace(TASK, num_choices=None)
+    found = predict(task, model, [two, EXAMPLES[0], four], torch.device("cpu"))
+    assert [len(p.probabilities) for p in found] == [2, 3, 4]
+    (alone,) = predict(task, model, [four], torch.device("cpu"))
+    np.testing.assert_allclose(
+        found[2].probabilities, alone.probabilities, atol=1e-5
+    )
+    assert sum(found[2].probabilities) == pytest.approx(1)
 
 
 def test_another_number_of_choices_is_refused_with_its_place() -> None:
@@ -88,7 +96,7 @@ def test_another_number_of_choices_is_refused_with_its_place() -> None:
     with pytest.raises(BertError, match=r"dev\.csv, line 8: 2 choices, but 3"):
         ChoosingTask.for_data(TOKENIZER, EXAMPLES, [odd])
     with pytest.raises(BertError, match=r"dev\.csv, line 8"):
-        TASK.items([*EXAMPLES, odd])
+        TASK.check([*EXAMPLES, odd])
 
 
 @pytest.mark.parametrize("answer", [None, 3, -1])

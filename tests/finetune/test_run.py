@@ -24,7 +24,7 @@ def few_pictures(
 ) -> None:
     """Draws in one test only: a picture takes longer than these trainings."""
     if request.node.name != "test_it_learns_and_leaves_everything_behind":
-        for name in ("draw_attempts", "draw_confusion"):
+        for name in ("draw_attempts", "draw_judged"):
             monkeypatch.setattr(outcome, name, lambda *_: False)
 
 

@@ -24,6 +24,7 @@ from bert_from_scratch.corpus.progress import ProgressReport
 from bert_from_scratch.errors import BertError
 
 stderr = Console(stderr=True, highlight=False)
+stdout = Console(highlight=False)
 
 
 def print_error(error: BertError) -> None:
@@ -43,12 +44,20 @@ def say(message: str) -> None:
     stderr.print(escape(message), soft_wrap=True)
 
 
-def print_table(rows: Iterable[tuple[str, str]]) -> None:
-    """Shows names and values side by side, on stderr."""
+def print_table(
+    rows: Iterable[tuple[str, str]], *, is_result: bool = False
+) -> None:
+    """Shows names and values side by side.
+
+    Args:
+        rows: Names and values.
+        is_result: Whether this is what was asked for: then it goes to
+            stdout, else to stderr.
+    """
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in rows:
         table.add_row(escape(name), Text(value, overflow="fold"))
-    stderr.print(table)
+    (stdout if is_result else stderr).print(table)
 
 
 def read_texts(texts: list[str] | None, input_path: Path | None) -> list[str]:

@@ -334,7 +334,8 @@ def _run(
         return None
     if as_json:
         print_json(outcome.to_dict())
-    _show(outcome, read_json(out / "metrics.json")["task"])
+    task = read_json(out / "metrics.json")["task"]
+    _show(outcome, task, is_result=not as_json)
     return outcome
 
 
@@ -348,7 +349,7 @@ TRY = {
 }
 
 
-def _show(outcome: "Outcome", task: str) -> None:
+def _show(outcome: "Outcome", task: str, *, is_result: bool) -> None:
     num_seeds = sum(
         a.learning_rate == outcome.best.learning_rate for a in outcome.attempts
     )
@@ -362,7 +363,7 @@ def _show(outcome: "Outcome", task: str) -> None:
     for title, scores in outcome.others.items():
         listed = ", ".join(f"{n} {v:.4f}" for n, v in scores.items())
         rows.append((title, listed))
-    print_table(rows)
+    print_table(rows, is_result=is_result)
     best = outcome.best
     say(
         f"Wrote {outcome.model_dir}: lr {best.learning_rate:g}, seed "

@@ -17,6 +17,7 @@ logger = logging.getLogger(__name__)
 WILD_SPREAD = 0.05
 FEW_STEPS = 50
 MUCH_UNKNOWN = 0.05
+MANY_LABELS = 20
 
 
 def warn_of_few_steps(num_steps: int) -> None:
@@ -42,6 +43,19 @@ def warn_of_unknown_tokens(task: Task[Any, Any], items: Sequence[Item]) -> None:
             "%.0f %% of the tokens are [UNK]: the model's vocabulary does "
             "not know these texts.",
             100 * share,
+        )
+
+
+def warn_of_many_labels(task: Task[Any, Any], train: Sequence[Any]) -> None:
+    """Warns where nearly every text or word has a label of its own."""
+    labels = getattr(task, "labels", ())
+    count = sum(len(getattr(example, "words", "?")) for example in train)
+    if len(labels) > max(MANY_LABELS, count / 4):
+        logger.warning(
+            "There are %d labels for %d %s: is this the right column?",
+            len(labels),
+            count,
+            "words" if task.name == "tag" else "texts",
         )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -9,7 +10,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from bert_from_scratch.config import BertConfig
 from bert_from_scratch.data.batch import Batch, pack
 from bert_from_scratch.data.tasks.examples import ChoiceExample
 from bert_from_scratch.errors import BertError
@@ -46,17 +46,19 @@ class ChoicePrediction:
 
 @dataclass(frozen=True)
 class ChoosingTask(Task[ChoiceExample, ChoicePrediction]):
-    """Prompts with the same number of choices each.
+    """Prompts with their choices.
 
     Attributes:
         tokenizer: Of the model.
-        num_choices: Choices a prompt.
+        num_choices: Choices of a prompt that is learnt from or judged;
+            None: any number. Prediction takes any number always: a choice
+            is scored by itself.
         max_length: Longest sequence in tokens.
         metric: What decides.
     """
 
     tokenizer: WordPieceTokenizer
-    num_choices: int
+    num_choices: int | None
     max_length: int = 128
     metric: str = "accuracy"
     name: ClassVar[str] = "choose"
@@ -89,7 +91,7 @@ class ChoosingTask(Task[ChoiceExample, ChoicePrediction]):
             _answer_of(example)
 
     def _check_number(self, example: ChoiceExample) -> None:
-        if len(example.choices) != self.num_choices:
+        if self.num_choices not in (None, len(example.choices)):
             raise BertError(
                 f"{example.place}: {len(example.choices)} choices, but "
                 f"{self.num_choices} are expected.",
@@ -98,17 +100,15 @@ class ChoosingTask(Task[ChoiceExample, ChoicePrediction]):
 
     def items(self, examples: Sequence[ChoiceExample]) -> list[Item]:
         """Encodes every choice as the pair of prompt and choice."""
-        for example in examples:
-            self._check_number(example)
         choices = [choice for e in examples for choice in e.choices]
         prompts = [e.prompt for e in examples for _ in e.choices]
         sequences = encode_texts(
             self.tokenizer, prompts, choices, self.max_length
         )
-        count = self.num_choices
+        rest = iter(sequences)
         return [
             Item(
-                tuple(sequences[number * count : (number + 1) * count]),
+                tuple(islice(rest, len(example.choices))),
                 None if example.answer is None else _answer_of(example),
                 number,
             )
@@ -125,18 +125,11 @@ class ChoosingTask(Task[ChoiceExample, ChoicePrediction]):
 
     def new_model(self, model_dir: Path) -> nn.Module:
         """Puts a fresh scorer on a pre-trained encoder."""
-
-        def build(config: BertConfig) -> MultipleChoice:
-            return MultipleChoice(config, self.num_choices)
-
-        return put_on_encoder(build, model_dir)
+        return put_on_encoder(MultipleChoice, model_dir)
 
     def load_model(self, model_dir: Path) -> nn.Module:
         """Loads a scorer that was trained before."""
-        model = MultipleChoice.from_pretrained(model_dir, ("bert.pooler",))
-        # 别处来的目录没有记下选项数，以任务的为准
-        model.num_choices = self.num_choices
-        return model
+        return MultipleChoice.from_pretrained(model_dir, ("bert.pooler",))
 
     def decode(
         self,

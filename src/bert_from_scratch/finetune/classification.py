@@ -60,6 +60,7 @@ class ClassificationTask(Task[TextExample, LabelPrediction]):
         label_separator: What stands between several labels in a file.
         metric: What decides.
         class_weights: How much each class counts in the loss, or None.
+        has_pairs: Whether the model was trained on pairs; None: not known.
     """
 
     tokenizer: TextTokenizer
@@ -69,6 +70,7 @@ class ClassificationTask(Task[TextExample, LabelPrediction]):
     label_separator: str = "|"
     metric: str = "accuracy"
     class_weights: tuple[float, ...] | None = None
+    has_pairs: bool | None = None
     name: ClassVar[str] = "classify"
 
     @classmethod
@@ -81,7 +83,8 @@ class ClassificationTask(Task[TextExample, LabelPrediction]):
     ) -> Self:
         """Makes the task of some data; its label set comes from `train`."""
         labels = collect_labels(_labels_of(train), _labels_of(others))
-        task = cls(tokenizer, labels, **settings)
+        has_pairs = pairs_of(train) is not None
+        task = cls(tokenizer, labels, has_pairs=has_pairs, **settings)
         if not task.is_multi_label:
             _check_single([*train, *others])
         return task
@@ -112,7 +115,7 @@ class ClassificationTask(Task[TextExample, LabelPrediction]):
         sequences = encode_texts(
             self.tokenizer,
             [example.text for example in examples],
-            pairs_of(examples),
+            pairs_of(examples, self.has_pairs),
             self.max_length,
         )
         return [
@@ -262,6 +265,7 @@ class ClassificationTask(Task[TextExample, LabelPrediction]):
             "is_multi_label": self.is_multi_label,
             "label_separator": self.label_separator,
             "metric": self.metric,
+            "has_pairs": self.has_pairs,
         }
 
     @classmethod
@@ -272,15 +276,30 @@ class ClassificationTask(Task[TextExample, LabelPrediction]):
         return cls(tokenizer, **{**values, "labels": tuple(values["labels"])})
 
 
-def pairs_of(examples: Sequence[TextExample]) -> list[str] | None:
-    """Returns all second segments; None where examples have none."""
+def pairs_of(
+    examples: Sequence[TextExample], expected: bool | None = None
+) -> list[str] | None:
+    """Returns all second segments; None where examples have none.
+
+    Args:
+        examples: All pairs, or none of them.
+        expected: Which of the two; None: either.
+    """
     pairs = [example.pair for example in examples if example.pair is not None]
-    if not pairs:
-        return None
-    if len(pairs) < len(examples):
+    if expected is False and pairs:
+        paired = next(e for e in examples if e.pair is not None)
+        raise BertError(
+            f"{paired.place}: this is a pair, but the model was trained on "
+            "single texts."
+        )
+    if len(pairs) < len(examples) and (pairs or expected):
         alone = next(e for e in examples if e.pair is None)
-        raise BertError(f"{alone.place}: the second text of a pair is missing.")
-    return pairs
+        raise BertError(
+            f"{alone.place}: the second text of a pair is missing.",
+            hint='on a line, a tab stands between the two; or {"text": ..., '
+            '"pair": ...}',
+        )
+    return pairs or None
 
 
 def _labels_of(examples: Sequence[TextExample]) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from bert_from_scratch import atomic
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.finetune.inference import predict
 from bert_from_scratch.finetune.outcome import Judged, write_predictions
-from bert_from_scratch.finetune.pictures import draw_confusion
+from bert_from_scratch.finetune.pictures import draw_judged
 from bert_from_scratch.finetune.task import Task
 
 
@@ -48,7 +48,7 @@ def evaluate_task(
         model: On `device`.
         examples: Labelled.
         device: Where to compute.
-        out: Where predictions, mistakes and a confusion matrix go; None:
+        out: Where predictions, mistakes and a picture go; None:
             nowhere.
         progress: Told the number of sequences done.
     """
@@ -63,7 +63,7 @@ def evaluate_task(
     num_mistakes = None
     if out is not None:
         num_mistakes = write_predictions(out, judged)
-        draw_confusion(task, judged, out / "confusion.png")
+        draw_judged(task, judged, out)
         values = {"task": task.name, "scores": scores, "num": len(examples)}
         atomic.write_json(out / "scores.json", values)
     return TaskEvaluation(task.name, scores, len(examples), num_mistakes)

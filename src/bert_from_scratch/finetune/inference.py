@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -67,9 +68,19 @@ def run_model(
         for numbers in cut_by_tokens(
             longest_first(lengths), lengths, batch_tokens
         ):
-            batch = task.collate([items[number] for number in numbers])
-            found = cast("TaskModel", model).outputs(batch.to(device))
-            outputs.update(zip(numbers, found, strict=True))
+            some = [items[number] for number in numbers]
+            batch = task.collate(some).to(device)
+            found = cast("TaskModel", model).outputs(batch)
+            outputs.update(zip(numbers, _join(found, some), strict=True))
             if progress:
                 progress(len(numbers))
     return [outputs[number] for number in range(len(items))]
+
+
+def _join(found: list[Output], items: Sequence[Item]) -> list[Output]:
+    """Puts the numbers of an item's sequences together."""
+    if len(found) == len(items):
+        return found
+    # 一道题有几个选项就有几条序列；各题的选项数不必相同
+    ends = np.cumsum([len(item.sequences) for item in items])[:-1]
+    return np.split(np.concatenate(found), ends)

@@ -38,7 +38,11 @@ class LabelLoss(nn.Module):
         """
         super().__init__()
         self.problem = problem
-        weights = None if class_weights is None else torch.tensor(class_weights)
+        weights = (
+            None
+            if class_weights is None
+            else torch.tensor(class_weights, dtype=torch.float32)
+        )
         # 只影响训练：不写进磁盘上的权重
         self.register_buffer("class_weights", weights, persistent=False)
 

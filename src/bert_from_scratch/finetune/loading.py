@@ -1,5 +1,6 @@
 """Reading the examples that a plan names."""
 
+import logging
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,6 +20,8 @@ from bert_from_scratch.data.tasks.squad import read_questions
 from bert_from_scratch.data.tasks.tables import TextColumns, read_texts
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.finetune.plan import DataPlan, FinetunePlan
+
+logger = logging.getLogger(__name__)
 
 LIMIT_SEED = 0
 
@@ -117,6 +120,10 @@ def read_examples(
 
 
 def _read_texts(path: Path, columns: dict[str, Any]) -> list[TextExample]:
+    if path.is_dir() and columns.get("text") is not None:
+        logger.warning(
+            "%s is a folder of classes: columns have no meaning there.", path
+        )
     if columns.get("text") is not None:
         return read_texts(path, TextColumns(**columns))
     separator = columns.get("label_separator")

@@ -4,9 +4,6 @@ Letters: B sequences, Q questions, C choices of each, H width of a hidden
 state; B = Q * C.
 """
 
-from collections.abc import Mapping
-from typing import Any, Self
-
 import torch
 from torch import Tensor, nn
 
@@ -26,40 +23,20 @@ class MultipleChoice(StoredModel):
     """BERT that scores every choice by itself (paper, 4.4).
 
     All choices of a question follow each other in a batch.
-
-    Attributes:
-        num_choices: Choices a question. It shapes no weight: whoever knows
-            better may set it.
     """
 
     architecture = "BertForMultipleChoice"
     optional_parts = ("bert.pooler",)
 
-    def __init__(self, config: BertConfig, num_choices: int) -> None:
-        """Builds a model with fresh weights.
-
-        Args:
-            config: Shape of the encoder.
-            num_choices: Choices a question.
-        """
+    def __init__(self, config: BertConfig) -> None:
+        """Builds a model with fresh weights."""
         super().__init__(config)
-        self.num_choices = num_choices
         self.bert = BertModel(config)
         self.dropout = Dropout(config.hidden_dropout_prob)
         # 论文只引入一个向量：它与 [CLS] 的内积就是选项的分数
         self.classifier = nn.Linear(config.hidden_size, 1)
         initialise(self.classifier, config.initializer_range)
         self.loss = LabelLoss()
-
-    @classmethod
-    def from_config(cls, config: BertConfig, values: Mapping[str, Any]) -> Self:
-        """Builds the model of a `config.json`, ours or Hugging Face's."""
-        # transformers 不记录选项数：它的目录只能由任务来补上
-        return cls(config, values.get("num_choices", 2))
-
-    def head_config(self) -> dict[str, Any]:
-        """Returns the number of choices; Hugging Face passes it over."""
-        return {"num_choices": self.num_choices}
 
     def logits(self, batch: Batch) -> Tensor:
         """Scores the choices, float [B]."""
@@ -80,11 +57,5 @@ class MultipleChoice(StoredModel):
 
     @torch.no_grad()
     def outputs(self, batch: Batch) -> list[Output]:
-        """Returns the scores of every question's choices, [C] each."""
-        logits = self.logits(batch).float()
-        if len(logits) % self.num_choices:
-            raise ValueError(
-                f"{len(logits)} sequences are no whole questions of "
-                f"{self.num_choices} choices"
-            )
-        return list(logits.view(-1, self.num_choices).cpu().numpy())
+        """Returns the score of every choice, [1] each."""
+        return list(self.logits(batch).float()[:, None].cpu().numpy())

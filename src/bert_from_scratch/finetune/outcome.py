@@ -6,6 +6,7 @@ predictions.jsonl    one object an example of dev, in its order
 mistakes.jsonl       the wrong ones, the worst first
 curve.png            losses and scores of the attempts
 confusion.png        which class was taken for which (classes only)
+scatter.png          what was predicted over what is right (numbers only)
 runs/                the logs of every attempt
 """
 
@@ -23,7 +24,7 @@ from bert_from_scratch import atomic
 from bert_from_scratch.data.tasks.recipes import TaskData
 from bert_from_scratch.finetune.attempt import AttemptResult, Scores
 from bert_from_scratch.finetune.card import model_card
-from bert_from_scratch.finetune.pictures import draw_attempts, draw_confusion
+from bert_from_scratch.finetune.pictures import draw_attempts, draw_judged
 from bert_from_scratch.finetune.plan import FinetunePlan
 from bert_from_scratch.finetune.task import Task
 from bert_from_scratch.finetune.tasks import save_task
@@ -99,7 +100,7 @@ def write_outcome(
     )
     write_predictions(out, judged)
     draw_attempts(out / "runs", judged.task.metric, out / "curve.png")
-    draw_confusion(judged.task, judged, out / "confusion.png")
+    draw_judged(judged.task, judged, out)
     card = model_card(plan, data, outcome)
     # 没有 metrics.json 就没有写完：上次断在这里的半份结果可以重写
     shutil.rmtree(outcome.model_dir, ignore_errors=True)

@@ -1,7 +1,8 @@
-"""Pictures of a fine-tuning: curves, and which class was taken for which."""
+"""Pictures of a fine-tuning: curves, and what was taken for what."""
 
 import json
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,12 +41,47 @@ def draw_attempts(runs_dir: Path, metric: str, path: Path) -> bool:
             marker="o",
             label=directory.name,
         )
+    losses.set_title("Every attempt: one learning rate and one seed")
     losses.set_ylabel("training loss")
     scores.set_ylabel(f"{metric} on dev")
     scores.set_xlabel("step")
+    scores.xaxis.get_major_locator().set_params(integer=True)
     scores.legend(fontsize="small")
     for axes in (losses, scores):
         axes.grid(alpha=0.3)
+    _save(figure, path)
+    return True
+
+
+def draw_judged(task: "Task[Any, Any]", judged: "Judged", out: Path) -> None:
+    """Draws confusion.png of classes, or scatter.png of numbers."""
+    if task.name == "regress":
+        gold = [task.gold(example) for example in judged.examples]
+        draw_scatter(gold, judged.predictions, out / "scatter.png")
+    else:
+        draw_confusion(task, judged, out / "confusion.png")
+
+
+def draw_scatter(
+    gold: Sequence[float], predicted: Sequence[float], path: Path
+) -> bool:
+    """Draws what was predicted over what is right.
+
+    Returns:
+        Whether it was drawn; not without Matplotlib.
+    """
+    figure = _new_figure((5, 5))
+    if figure is None:
+        return False
+    axes = figure.subplots()
+    axes.plot(gold, predicted, ".", alpha=0.4)
+    ends = [min(*gold, *predicted), max(*gold, *predicted)]
+    # 落在对角线上就是完全预测对了
+    axes.plot(ends, ends, color="gray", linewidth=1)
+    axes.set_aspect("equal")
+    axes.set_xlabel("gold")
+    axes.set_ylabel("predicted")
+    axes.grid(alpha=0.3)
     _save(figure, path)
     return True
 

@@ -36,11 +36,13 @@ class RegressionTask(Task[TextExample, float]):
         tokenizer: Of the model.
         max_length: Longest sequence in tokens.
         metric: What decides.
+        has_pairs: Whether the model was trained on pairs; None: not known.
     """
 
     tokenizer: WordPieceTokenizer
     max_length: int = 128
     metric: str = "spearman"
+    has_pairs: bool | None = None
     name: ClassVar[str] = "regress"
 
     @classmethod
@@ -54,14 +56,15 @@ class RegressionTask(Task[TextExample, float]):
         """Makes the task of some data; every example must have its number."""
         for example in (*train, *others):
             read_number(example)
-        return cls(tokenizer, **settings)
+        has_pairs = pairs_of(train) is not None
+        return cls(tokenizer, has_pairs=has_pairs, **settings)
 
     def items(self, examples: Sequence[TextExample]) -> list[Item]:
         """Encodes texts and pairs; labels become floats."""
         sequences = encode_texts(
             self.tokenizer,
             [example.text for example in examples],
-            pairs_of(examples),
+            pairs_of(examples, self.has_pairs),
             self.max_length,
         )
         return [
@@ -139,7 +142,11 @@ class RegressionTask(Task[TextExample, float]):
 
     def settings(self) -> dict[str, Any]:
         """Returns what prediction needs to know."""
-        return {"max_length": self.max_length, "metric": self.metric}
+        return {
+            "max_length": self.max_length,
+            "metric": self.metric,
+            "has_pairs": self.has_pairs,
+        }
 
     @classmethod
     def from_settings(

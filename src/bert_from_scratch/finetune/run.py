@@ -19,6 +19,7 @@ from bert_from_scratch.data.tasks.recipes import TaskData
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.finetune.advice import (
     warn_of_few_steps,
+    warn_of_many_labels,
     warn_of_one_label,
     warn_of_spread,
     warn_of_unknown_tokens,
@@ -201,6 +202,7 @@ class _Run:
         for note in self.data.notes:
             self.announce(note)
         warn_of_unknown_tokens(self.task, self.items)
+        warn_of_many_labels(self.task, self.data.train)
         warn_of_few_steps(self.num_steps)
 
     def _trained_items(self) -> list[Item]:

@@ -32,7 +32,7 @@ class TaskModel(Protocol):
         """Counts what the loss is averaged over."""
 
     def outputs(self, batch: Batch) -> list[Output]:
-        """Returns the raw numbers of every item of a batch."""
+        """Returns the raw numbers of every sequence of a batch."""
 
 
 class Task(ABC, Generic[Example, Prediction]):

@@ -156,8 +156,7 @@ def _guess_task(
         labels = tuple(read_labels(values))
         return TaggingTask(tokenizer, labels, max_length=longest)
     if architecture == "BertForMultipleChoice":
-        num_choices = int(values.get("num_choices", 2))
-        return ChoosingTask(tokenizer, num_choices, max_length=longest)
+        return ChoosingTask(tokenizer, None, max_length=longest)
     if architecture == "BertForSequenceClassification":
         return _guess_classification(tokenizer, values, longest)
     raise BertError(

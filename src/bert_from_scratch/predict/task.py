@@ -1,5 +1,6 @@
 """A fine-tuned model at work: examples in, answers out, in their order."""
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
@@ -18,6 +19,8 @@ from bert_from_scratch.model.device import choose_device
 from bert_from_scratch.model.directory import find
 from bert_from_scratch.model.inference import for_inference
 from bert_from_scratch.predict.inputs import from_arguments, from_line
+
+logger = logging.getLogger(__name__)
 
 EXAMPLES_AT_A_TIME = 1024
 Run = Callable[[Sequence[Any]], list[Any]]
@@ -94,11 +97,13 @@ class TaskPredictor:
         """Predicts line by line, as they come, many at a time.
 
         Args:
-            lines: Plain text, or JSON objects.
+            lines: Plain text, or JSON objects; blank ones are passed over,
+                and counted in a log line.
             name: Of the file, for messages.
             batch_tokens: Tokens that go through at once.
         """
-        numbered = enumerate(lines, 1)
+        blank: list[int] = []
+        numbered = _without_blanks(lines, blank)
         while some := list(islice(numbered, EXAMPLES_AT_A_TIME)):
             yield from self.predict(
                 [
@@ -107,6 +112,24 @@ class TaskPredictor:
                 ],
                 batch_tokens=batch_tokens,
             )
+        if blank:
+            logger.warning(
+                "%s: %d blank lines were passed over, the first is line %d.",
+                name,
+                len(blank),
+                blank[0],
+            )
+
+
+def _without_blanks(
+    lines: Iterable[str], blank: list[int]
+) -> Iterator[tuple[int, str]]:
+    """Yields numbered lines; notes the numbers of the blank ones."""
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            yield number, line
+        else:
+            blank.append(number)
 
 
 def _tag_texts(

@@ -62,6 +62,18 @@ def test_columns_by_number_mean_no_header(tmp_path: Path) -> None:
     assert rows(path, skipping) == expected[1:]
 
 
+def test_a_header_is_not_taken_for_a_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("Sentence\tlabel\nfine .\tgood\n")
+    with pytest.raises(
+        BertError, match=r"line 1.* looks like a header"
+    ) as error:
+        read_texts(path, TextColumns(0, None, 1))
+    assert "--text-column Sentence" in str(error.value.hint)
+    path.write_text("sentence\tnoun\nfine .\tadjective\n")
+    assert len(read_texts(path, TextColumns(0, None, 1))) == 2
+
+
 def test_a_header_of_digits_wins_over_numbers(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "1\tlabel\nsun\tgood\n")
     columns = TextColumns("1", label="label")

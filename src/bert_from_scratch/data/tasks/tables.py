@@ -132,6 +132,8 @@ def collect_texts(
         guessed = _guess_columns(table)
         columns = replace(guessed, label_separator=label_separator)
     examples = _read_examples(table, columns)
+    if not has_header:
+        _refuse_header(examples[0])
     with_text = [e for e in examples if not _is_blank(e)]
     if not skip_damaged:
         _refuse_blank(examples)
@@ -150,6 +152,18 @@ def _has_header(columns: TextColumns) -> bool:
     if columns.has_header is not None:
         return columns.has_header
     return needs_header((columns.text, columns.pair, columns.label))
+
+
+def _refuse_header(first: TextExample) -> None:
+    """Refuses a header that would be taken for the first text."""
+    names = {*TEXT_NAMES, *(name for pair in PAIR_NAMES for name in pair)}
+    says_label = first.labels is None or first.labels[0].lower() in LABEL_NAMES
+    if says_label and first.text.strip().lower() in names:
+        raise BertError(
+            f"{first.place} looks like a header: {first.text!r}.",
+            hint="give columns by name where the file has a header: "
+            f"--text-column {first.text.strip()}",
+        )
 
 
 def _guess_columns(table: Table) -> TextColumns:
