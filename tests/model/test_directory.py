@@ -186,6 +186,23 @@ def test_a_bias_stored_at_the_decoder_alone_is_used(tmp_path: Path) -> None:
     assert_same_heads(ours, peer)
 
 
+@pytest.mark.parametrize("is_tied", [True, False])
+def test_output_weights_of_their_own_are_warned_of(
+    tmp_path: Path, is_tied: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    tensors = tensors_of(make_peer())
+    decoder = tensors[WORDS].clone()
+    if not is_tied:
+        decoder[0, 0] += 1
+    tensors["cls.predictions.decoder.weight"] = decoder
+    write(tmp_path, tensors)
+    BertForPreTraining.from_pretrained(tmp_path)
+    assert ("output weights of its own" in caplog.text) is not is_tied
+    caplog.clear()
+    BertModel.from_pretrained(tmp_path)
+    assert not caplog.text
+
+
 def test_half_precision_is_loaded_as_float32(tmp_path: Path) -> None:
     peer = make_peer().half()
     write(tmp_path, tensors_of(peer))

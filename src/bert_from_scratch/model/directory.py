@@ -59,8 +59,17 @@ class StoredModel(nn.Module):
         # 先在 meta 设备上搭骨架：不为马上要被覆盖的随机初始化付时间
         with torch.device("meta"):
             model = cls.from_config(config, values)
-        theirs = names.tidy(read_weights(directory))
+        stored = read_weights(directory)
+        theirs = names.tidy(stored)
         expected = _with_their_names(model)
+        if "cls.predictions.bias" in expected and names.has_untied_decoder(
+            stored
+        ):
+            logger.warning(
+                "%s holds output weights of its own, which are passed over: "
+                "BERT's are its token embeddings.",
+                directory,
+            )
         fresh_parts = _check_tensors(
             model, expected, theirs, directory, required_parts
         )

@@ -98,6 +98,15 @@ def tidy(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return tidy
 
 
+def has_untied_decoder(tensors: Mapping[str, Tensor]) -> bool:
+    """Whether output weights are stored that are not the embeddings."""
+    decoder = tensors.get("cls.predictions.decoder.weight")
+    embeddings = tidy(tensors).get("bert.embeddings.word_embeddings.weight")
+    if decoder is None or embeddings is None:
+        return False
+    return not torch.equal(decoder, embeddings)
+
+
 # 这些张量可由别的张量推出（共享的输出权重、位置编号），不再单独读取
 _DERIVED = {
     "bert.embeddings.position_ids",
