@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: install format check test test-slow demo bench clean
+.PHONY: install format check test test-slow test-browser demo bench clean
 
 install: $(INSTALLED)
 
@@ -34,6 +34,10 @@ test: $(INSTALLED)
 
 test-slow: $(INSTALLED)
 	$(PYTEST) -m slow
+
+# Needs Debian's chromium; without it the tests say so and are skipped.
+test-browser: $(INSTALLED)
+	$(PYTEST) -m browser
 
 demo: $(INSTALLED)
 	$(BIN)/bert demo

@@ -40,7 +40,7 @@ def test_every_command_and_program_runs(tmp_path: Path) -> None:
         for line in block.split("\n")
         if line.startswith("bert ")
     ]
-    assert len(commands) == 12
+    assert len(commands) == 15
     programs = [
         [sys.executable, "-c", code] for code in code_blocks(readme, "python")
     ]
@@ -54,6 +54,8 @@ def test_every_command_and_program_runs(tmp_path: Path) -> None:
     assert (tmp_path / "copy" / "model.safetensors").exists()
     assert (tmp_path / "my-task" / "model" / "task.json").exists()
     assert (tmp_path / "report" / "predictions.jsonl").exists()
+    assert (tmp_path / "page.html").stat().st_size > 10_000
+    assert (tmp_path / "verified" / "report.md").exists()
 
 
 def test_both_readmes_hold_the_same_code() -> None:
@@ -72,6 +74,8 @@ def test_both_readmes_hold_the_same_code() -> None:
         "CONTRIBUTING.md",
         "docs/architecture.md",
         "docs/finetuning.md",
+        "docs/inspect.md",
+        "docs/verify.md",
         "docs/pretraining.md",
     ],
 )

@@ -14,11 +14,14 @@ from bert_from_scratch.cli import (
     evaluate,
     fill_mask,
     finetune,
+    inspect,
+    learn,
     plan,
     predict,
     prepare,
     pretrain,
     tokenizer,
+    verify,
 )
 from bert_from_scratch.cli.console import print_error
 from bert_from_scratch.errors import BertError
@@ -43,6 +46,9 @@ app.command("doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
 app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command("fill-mask", epilog=fill_mask.EXAMPLE)(fill_mask.fill_mask)
 app.command("embed", epilog=embed.EXAMPLE)(embed.embed)
+app.command("inspect", epilog=inspect.EXAMPLE)(inspect.inspect)
+app.add_typer(learn.app, name="learn")
+app.command("verify", epilog=verify.EXAMPLE)(verify.verify)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,1 @@
+"""The lessons: prose in two languages around numbers computed on the spot."""
