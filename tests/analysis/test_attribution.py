@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from bert_from_scratch import SequenceClassifier, WordPieceTokenizer
+from bert_from_scratch.analysis import attribution
 from bert_from_scratch.analysis.attribution import Attribution, attribute
 from bert_from_scratch.model.layout import Padded
 from bert_from_scratch.tokenizer import Encoding
@@ -130,6 +131,21 @@ def test_a_head_that_ignores_the_text_gives_zeros(
     assert set(found.scores) == {0.0}
     assert found.gap == 0
     assert found.num_points == 16
+
+
+def test_points_are_doubled_until_the_sum_is_complete(
+    classifier: SequenceClassifier,
+    tokenizer: WordPieceTokenizer,
+    encoding: Encoding,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(attribution, "FEWEST_POINTS", 1)
+    found = attribute(classifier, tokenizer, encoding, 2)
+    assert found.num_points in (2, 4, 8, 16)
+    assert abs(found.gap) <= 0.005 * abs(found.logit - found.baseline_logit)
+    monkeypatch.setattr(attribution, "TOLERANCE", 0.0)
+    monkeypatch.setattr(attribution, "MOST_POINTS", 8)
+    assert attribute(classifier, tokenizer, encoding, 2).num_points == 8
 
 
 def test_no_gradient_is_left_in_the_model(

@@ -118,9 +118,9 @@ def test_chinese_is_drawn_without_a_warning_on_any_machine(
 def test_the_users_own_matplotlib_settings_stay(
     inspection: Inspection, tmp_path: Path
 ) -> None:
-    before = dict(matplotlib.rcParams)
-    draw_heat_maps(inspection, tmp_path / "map.png")
-    assert dict(matplotlib.rcParams) == before
+    with matplotlib.rc_context({"font.family": ["monospace"]}):
+        draw_heat_maps(inspection, tmp_path / "map.png")
+        assert matplotlib.rcParams["font.family"] == ["monospace"]
 
 
 def test_a_machine_without_matplotlib_is_told_what_to_install(

@@ -9,7 +9,11 @@ from bert_from_scratch.analysis import label_fonts
 from bert_from_scratch.analysis.label_fonts import find_fonts, readable_labels
 
 
-def test_latin_text_needs_the_default_font_alone() -> None:
+def test_latin_text_needs_the_default_font_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    installed = fontManager.ttflist[0].name
+    monkeypatch.setattr(label_fonts, "CHINESE_FONTS", (installed,))
     assert find_fonts(["the", "##ing", "é"]) == ["DejaVu Sans"]
 
 
@@ -40,3 +44,17 @@ def test_labels_that_can_be_drawn_stay_and_nobody_is_warned(
     with caplog.at_level(logging.WARNING):
         assert readable_labels(tokens, ["DejaVu Sans"]) == tokens
     assert not caplog.records
+
+
+def test_a_font_that_matplotlib_has_not_seen_yet_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # 假装缓存里只有默认字体，另一个字体是刚装上的
+    default = [f for f in fontManager.ttflist if f.name == "DejaVu Sans"]
+    serif = next(f for f in fontManager.ttflist if f.name == "DejaVu Serif")
+    monkeypatch.setattr(fontManager, "ttflist", default)
+    monkeypatch.setattr(
+        "matplotlib.font_manager.findSystemFonts", lambda: [serif.fname]
+    )
+    monkeypatch.setattr(label_fonts, "CHINESE_FONTS", ("DejaVu Serif",))
+    assert find_fonts(["学"]) == ["DejaVu Sans", "DejaVu Serif"]

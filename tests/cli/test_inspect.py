@@ -1,5 +1,6 @@
 """`bert inspect`: files for people, JSON for scripts, mistakes in two lines."""
 
+import errno
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -158,13 +159,16 @@ def test_paths_that_cannot_be_written_are_refused_before_the_work(
 def test_a_folder_without_permission_is_refused_before_the_work(
     bert: Bert, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def refuse(dir: Path) -> None:  # noqa: A002 - tempfile's own name
+        raise PermissionError(errno.EACCES, "Permission denied", str(dir))
+
     # 以 root 运行时权限位不起作用，所以直接换掉系统的回答
-    monkeypatch.setattr("os.access", lambda path, mode: False)
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
     result = bert(
         *("inspect", tmp_path / "nowhere", "the lamp"),
         *("--out", tmp_path / "new" / "page.html"),
     )
-    assert_refused(result, f"Cannot write to {tmp_path}", "permission")
+    assert_refused(result, f"Cannot write to {tmp_path}", "Permission denied")
 
 
 def test_a_missing_model_is_named(bert: Bert, tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ def losses(run: Path) -> list[tuple[int, float]]:
     return [(line["step"], line["loss"]) for line in metrics(run)]
 
 
+@pytest.mark.slow
 def test_a_run_leaves_a_model_that_every_command_takes(
     data_path: Path, tmp_path: Path
 ) -> None:

@@ -35,10 +35,11 @@ def find_fonts(tokens: Sequence[str]) -> list[str]:
     """
     if not _missing(tokens, [DEFAULT_FONT]):
         return [DEFAULT_FONT]
-    from matplotlib.font_manager import fontManager
-
-    installed = {font.name for font in fontManager.ttflist}
-    found = [name for name in CHINESE_FONTS if name in installed]
+    found = _installed_fonts()
+    if not found:
+        # Matplotlib 的字体表是缓存的：新装的字体要自己找一遍
+        _add_new_fonts()
+        found = _installed_fonts()
     return [DEFAULT_FONT, *found[:1]]
 
 
@@ -61,6 +62,25 @@ def readable_labels(tokens: Sequence[str], fonts: Sequence[str]) -> list[str]:
         "".join(f"U+{ord(c):04X}" if c in missing else c for c in token)
         for token in tokens
     ]
+
+
+def _installed_fonts() -> list[str]:
+    from matplotlib.font_manager import fontManager
+
+    installed = {font.name for font in fontManager.ttflist}
+    return [name for name in CHINESE_FONTS if name in installed]
+
+
+def _add_new_fonts() -> None:
+    """Tells Matplotlib of fonts installed since it last looked."""
+    from matplotlib.font_manager import findSystemFonts, fontManager
+
+    known = {font.fname for font in fontManager.ttflist}
+    for path in set(findSystemFonts()) - known:
+        try:
+            fontManager.addfont(path)
+        except (OSError, RuntimeError) as error:
+            logger.debug("Passed over the font %s: %s.", path, error)
 
 
 def _missing(tokens: Sequence[str], fonts: Sequence[str]) -> set[str]:

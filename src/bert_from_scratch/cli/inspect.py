@@ -1,6 +1,6 @@
 """`bert inspect`: one text from inside, as a page and as pictures."""
 
-import os
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -108,8 +108,14 @@ def _check_file(path: Path) -> None:
         )
     atomic.check_directory(path.parent)
     nearest = next(p for p in path.absolute().parents if p.exists())
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise BertError(f"Cannot write to {nearest}: permission denied.")
+    try:
+        # 真的写一下才算数：只读的磁盘、root 用户，权限位都说不准
+        with tempfile.TemporaryFile(dir=nearest):
+            pass
+    except OSError as error:
+        raise BertError(
+            f"Cannot write to {nearest}: {error.strerror}."
+        ) from error
 
 
 def _tell(found: "Inspection", written: list[Path]) -> None:
