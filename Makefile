@@ -48,6 +48,7 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/data.py
 	$(BIN)/python benchmarks/pretraining.py
 	$(BIN)/python benchmarks/squad_features.py
+	$(BIN)/python benchmarks/inspect_page.py
 	$(BIN)/python benchmarks/finetune.py --limit 160 --dev-limit 200 --epochs 1 --seeds 2
 
 clean:

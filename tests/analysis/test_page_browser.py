@@ -342,24 +342,7 @@ def long_inspection() -> Inspection:
     return Inspector(subject).inspect(text, layer=4)
 
 
-CHANGE_LAYERS = """async () => {
-  const times = [];
-  for (const layer of [1, 12, 4, 7, 2, 9, 5, 11, 3]) {
-    const start = performance.now();
-    const box = document.getElementById("layer");
-    box.value = String(layer);
-    box.dispatchEvent(new Event("change"));
-    await new Promise((resume) =>
-      requestAnimationFrame(() => setTimeout(resume)));
-    const drawn = document.body.dataset.drawn;
-    if (drawn !== `${layer}:1`) throw Error(`${drawn} != ${layer}`);
-    times.push(performance.now() - start);
-  }
-  return times;
-}"""
-
-
-def test_a_long_page_of_base_size_is_small_and_quick(
+def test_a_long_page_of_base_size_is_small_and_follows_every_change(
     open_page: Open, long_inspection: Inspection
 ) -> None:
     assert len(long_inspection.tokens) == 512
@@ -367,9 +350,10 @@ def test_a_long_page_of_base_size_is_small_and_quick(
     page = open_page(long_inspection)
     for minimum in ("4", "0"):
         page.locator("#minimum").fill(minimum)
-        # 从改动到画完一帧，在页面里计时；别的程序占着处理器时不算，取最好的一轮
-        rounds = [page.evaluate(CHANGE_LAYERS) for _ in range(6)]
-        assert min(sorted(times)[4] for times in rounds) < 100
+        # 快不快由 benchmarks/inspect_page.py 去量；这里只看每次都画出来了
+        for layer in ("1", "12", "4"):
+            page.locator("#layer").select_option(layer)
+            page.locator(f'body[data-drawn="{layer}:1"]').wait_for()
         readout = page.locator("#lines-readout").inner_text()
         # 近乎均匀的头没有一个权重到 4 %；下限为零时又多得画不完
         note = "No weight" if minimum == "4" else "800 strongest lines"
