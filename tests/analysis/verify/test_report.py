@@ -36,9 +36,17 @@ def test_every_check_and_measurement_is_in_the_report(
         check = outcome.check
         assert check.formula in report
         assert check.claim.in_language(language) in report
-        assert f". {check.title.in_language(language)}: " in report
+        colon = "：" if language == "zh" else ": "
+        assert f". {check.title.in_language(language)}{colon}" in report
         for measurement in outcome.measurements:
             assert measurement.name.in_language(language) in report
+
+
+def test_the_report_reads_as_plain_text(results: Results) -> None:
+    report = write_report(results)
+    assert " ≤ 1e-05 |" in report
+    assert "&lt;" not in report
+    assert "&gt;" not in report
 
 
 def test_the_english_report_is_english_but_for_the_text(

@@ -22,6 +22,7 @@ from bert_from_scratch.analysis.verify.check import (
     Said,
     at_most,
 )
+from bert_from_scratch.analysis.verify.report import write_report
 from bert_from_scratch.analysis.verify.suite import Results, run_check
 from bert_from_scratch.data.batch import pack
 from bert_from_scratch.data.masking import MaskingRule, mask_tokens
@@ -101,7 +102,10 @@ def test_a_classifier_passes_its_encoder_checks(
     config = BertConfig.preset("tiny", vocab_size=len(tokenizer))
     SequenceClassifier(config, ["bad", "good"]).save_pretrained(tmp_path)
     tokenizer.save(tmp_path)
-    assert_passes(verify(Subject.load(tmp_path)), NEEDS_MLM_HEAD)
+    results = verify(Subject.load(tmp_path))
+    assert_passes(results, NEEDS_MLM_HEAD)
+    said = "BertForSequenceClassification: not checked here"
+    assert f"| task head | {said}" in write_report(results)
 
 
 def test_a_model_of_sixteen_positions_passes(

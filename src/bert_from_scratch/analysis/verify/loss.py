@@ -218,9 +218,11 @@ LOSS_AT_LABELS = Check(
     Said(
         "The MLM loss is the mean over labelled positions alone: ours, "
         "PyTorch's and one computed by hand agree (float64), and nothing at "
-        "other positions changes it.",
+        "other positions changes it. Labels are drawn at random here, so the "
+        "loss says nothing of the model.",
         "MLM 损失只对有标签的位置取平均：本项目、PyTorch 与手算三者一致"
-        "（双精度），其他位置怎么变都不影响它。",
+        "（双精度），其他位置怎么变都不影响它。这里的标签是随机抽的，损失的大小"
+        "与模型好坏无关。",
     ),
     "loss = 1/n * sum over labels != -100 of (log sum_v exp(z_v) - z_label)",
     _measure,

@@ -190,9 +190,12 @@ MASKING = Check(
     Said(
         "15 % of a sequence is hidden; of these 80 % become [MASK], 10 % a "
         "random token, 10 % stay; special tokens are never hidden and never "
-        "put in (binomial tolerance, five standard deviations).",
+        "put in (binomial tolerance, five standard deviations). A random "
+        "token may happen to be the original: this luck moves from the second "
+        "share to the third.",
         "每条序列遮盖 15%；其中 80% 换成 [MASK]，10% 换成随机词，10% 不变；"
-        "特殊符号从不被遮盖，也从不被换入（二项分布容差，五个标准差）。",
+        "特殊符号从不被遮盖，也从不被换入（二项分布容差，五个标准差）。随机抽到"
+        "的词可能恰好是原词：这一点运气从第二份移到第三份。",
     ),
     "|count / n - p| <= 5 sqrt(p (1 - p) / n), p = 0.8, 0.1, 0.1",
     _measure,

@@ -132,8 +132,10 @@ PACKED_EQUALS_PADDED = Check(
     Said("Packed equals padded", "拼接等于补齐"),
     Said(
         "Sequences laid end to end give the same hidden states, pooled vectors "
-        "and losses as padded rows and as each sequence alone.",
-        "首尾相接的序列与补齐的行、与逐条单算，得到相同的隐状态、句向量和损失。",
+        "and losses as padded rows and as each sequence alone. Labels are "
+        "drawn at random here, so a loss says nothing of the model.",
+        "首尾相接的序列与补齐的行、与逐条单算，得到相同的隐状态、句向量和损失。"
+        "这里的标签是随机抽的，损失的大小与模型好坏无关。",
     ),
     "bert(pack(x_1 ... x_B)) = bert(pad(x_1 ... x_B))[real tokens]",
     _measure,

@@ -198,10 +198,12 @@ REFERENCE = Check(
     Said("Agreement with transformers", "与 transformers 一致"),
     Said(
         "transformers, loading the same directory with its own code, gives the "
-        "same hidden states, attention weights, pooled vectors, logits and "
-        "loss (both in float64).",
-        "transformers 用自己的代码读同一目录，得到相同的隐状态、注意力权重、"
-        "句向量、打分和损失（双方都用双精度）。",
+        "same hidden states, attention weights and, where the model has them, "
+        "pooled vectors, logits and loss (both in float64; labels are drawn "
+        "at random, so a loss says nothing of the model).",
+        "transformers 用自己的代码读同一目录，得到相同的隐状态、注意力权重，"
+        "以及模型所带的句向量、打分和损失（双方都用双精度；标签是随机抽的，损失的"
+        "大小与模型好坏无关）。",
     ),
     "max |ours - theirs| / max(1, max |theirs|) <= 1e-10",
     _measure,

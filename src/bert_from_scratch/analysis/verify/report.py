@@ -11,6 +11,7 @@ from bert_from_scratch.analysis.verify.check import (
     Language,
     Measurement,
     Outcome,
+    Relation,
     Said,
     Value,
     Verdict,
@@ -27,6 +28,8 @@ VERDICTS: dict[Verdict, Said] = {
 }
 _YES, _NO = Said("yes", "是"), Said("no", "否")
 _NONE = Said("none", "无")
+# 报告也会当纯文本读：用符号而不用 HTML 转义
+_RELATIONS: dict[Relation, str] = {"<=": "≤", ">=": "≥", ">": ">", "=": "="}
 
 
 def check_out(out: Path) -> None:
@@ -107,6 +110,14 @@ def _overview(results: Results, language: Language) -> Iterator[str]:
     }
     for key, part in parts.items():
         rows.append((part, yes_no[model[key]].in_language(language)))
+    if model["task_head"]:
+        not_checked = Said(
+            f"{model['task_head']}: not checked here; bert evaluate scores it",
+            f"{model['task_head']}：此处不查，由 bert evaluate 评分",
+        )
+        rows.append(
+            (Said("task head", "任务头"), not_checked.in_language(language))
+        )
     for name, number in results.versions.items():
         rows.append((Said.same(name), number))
     for name, digest in model["sha256"].items():
@@ -119,7 +130,7 @@ def _overview(results: Results, language: Language) -> Iterator[str]:
 
 def _summary(results: Results, language: Language) -> Iterator[str]:
     heads = {
-        "en": "| | check | | verdict | measured | seconds |",
+        "en": "| | check | | verdict | measurements | seconds |",
         "zh": "| | 检查 | | 结论 | 测量数 | 秒 |",
     }
     yield heads[language]
@@ -153,7 +164,8 @@ def _section(
     check = outcome.check
     verdict = _word(outcome.verdict, language)
     title = _escape(check.title.in_language(language))
-    yield f"## {number}. {title}: {verdict}"
+    colon = "：" if language == "zh" else ": "
+    yield f"## {number}. {title}{colon}{verdict}"
     yield ""
     yield _escape(check.claim.in_language(language))
     yield ""
@@ -178,7 +190,7 @@ def _measurement_row(measurement: Measurement, language: Language) -> str:
     value = format_value(measurement.value, language)
     bound = format_value(measurement.bound, language)
     verdict = _word("pass" if measurement.holds else "fail", language)
-    relation = html.escape(measurement.relation)
+    relation = _RELATIONS[measurement.relation]
     return f"| {name} | {value} | {relation} {bound} | {verdict} |"
 
 

@@ -10,7 +10,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from bert_from_scratch.config import BertConfig
+from bert_from_scratch.config import BertConfig, read_json
 from bert_from_scratch.data.batch import Batch, TokenSequence, pad
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.model import names
@@ -24,6 +24,12 @@ from bert_from_scratch.tokenizer.wordpiece import Encoding
 
 DEFAULT_TEXTS = ("The man reads the [MASK].", "我喜欢学习人工[MASK]")
 SEED = 0
+TASK_ARCHITECTURES = (
+    "BertForSequenceClassification",
+    "BertForTokenClassification",
+    "BertForQuestionAnswering",
+    "BertForMultipleChoice",
+)
 # 只为核对而留下的张量：磁盘上可有可无的输出层，须与词嵌入一致
 DECODER_NAMES = (
     "cls.predictions.decoder.weight",
@@ -113,6 +119,13 @@ class Subject:
         """Whether the directory holds a next-sentence head."""
         model = self.pretraining
         return model is not None and not isinstance(model.nsp_head, nn.Identity)
+
+    @cached_property
+    def task_head(self) -> str | None:
+        """Name of the class on disk, where it has a head of a task."""
+        values = read_json(self.directory / "config.json")
+        architecture = next(iter(values.get("architectures") or [""]))
+        return architecture if architecture in TASK_ARCHITECTURES else None
 
     @cached_property
     def special_ids(self) -> frozenset[int]:

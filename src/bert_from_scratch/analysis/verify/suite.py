@@ -150,6 +150,7 @@ def _describe(subject: Subject) -> dict[str, Any]:
         "has_mlm_head": subject.pretraining is not None,
         "has_nsp_head": subject.has_nsp_head,
         "has_pooler": subject.has_pooler,
+        "task_head": subject.task_head,
         "config": asdict(subject.config),
         "sha256": _hash_files(subject.directory),
     }
