@@ -115,6 +115,26 @@ def test_a_file_cannot_take_the_place_of_a_folder(tmp_path: Path) -> None:
 # 整个目录
 
 
+def test_a_pipe_is_refused_and_stays(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(BertError, match="a device or a pipe"):
+        atomic.write_text(path, "new")
+    assert path.is_fifo()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
+    target, link = tmp_path / "folder" / "target.txt", tmp_path / "link.txt"
+    target.parent.mkdir()
+    target.write_text("old")
+    link.symlink_to(target)
+    atomic.write_text(link, "new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    assert list(target.parent.iterdir()) == [target]
+
+
 def test_a_new_folder_appears_in_one_step(tmp_path: Path) -> None:
     directory = tmp_path / "deep" / "model"
     with atomic.replace_files(directory) as scratch_dir:

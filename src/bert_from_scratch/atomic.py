@@ -29,10 +29,10 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
 def replace_file(path: Path) -> Iterator[Path]:
     """Yields a path to write to; on success it takes the place of `path`.
 
-    Whatever goes wrong inside the block, the old file stays as it was.
+    Whatever goes wrong inside the block, the old file stays as it was. A link
+    is followed: what it leads to is replaced, not the link.
     """
-    if path.is_dir():
-        raise BertError(f"{path} is a folder, not a file.")
+    path = _plain_file(path)
     _make_folder(path.parent)
     # 临时文件放在同一目录：只有同一文件系统内的改名才是原子的
     temporary_path = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -98,6 +98,17 @@ def new_directory(directory: Path) -> Iterator[Path]:
         scratch_dir.rename(directory)
     finally:
         shutil.rmtree(scratch_dir, ignore_errors=True)
+
+
+def _plain_file(path: Path) -> Path:
+    """Returns where a file may be put; refuses folders, devices and pipes."""
+    target = path.resolve()
+    if target.is_dir():
+        raise BertError(f"{path} is a folder, not a file.")
+    # 改名会顶掉设备或管道：以 root 身份写 /dev/null 会毁掉整台机器
+    if target.exists() and not target.is_file():
+        raise BertError(f"{path} is a device or a pipe, not a file.")
+    return target
 
 
 def check_directory(directory: Path) -> None:

@@ -1,6 +1,7 @@
 """The program as a whole: help at once, two plain lines for a mistake."""
 
 import errno
+import json
 import os
 import re
 import subprocess
@@ -202,6 +203,34 @@ def test_a_mistake_of_ours_is_not_hidden(
     monkeypatch.setattr(tokenizer_command, "find_files", break_down)
     with pytest.raises(ZeroDivisionError):
         bert("tokenizer", "train", "x", "--out", "y")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("learn", "--language", "zh"), ("learn", "progress", "--json")],
+)
+def test_output_that_is_not_utf_8_is_escaped_and_never_stops(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    script = Path(sys.executable).with_name("bert")
+    state_dir = tmp_path / "状态"
+    result = subprocess.run(
+        [sys.executable, str(script), *arguments],
+        env={
+            **os.environ,
+            "PYTHONIOENCODING": "ascii",
+            "XDG_STATE_HOME": str(state_dir),
+        },
+        capture_output=True,
+        encoding="ascii",
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert r"\u" in result.stdout
+    if "--json" in arguments:
+        state = Path(json.loads(result.stdout)["state"])
+        assert state.is_relative_to(state_dir)
 
 
 def test_a_closed_pipe_ends_quietly(model_dir: Path) -> None:

@@ -36,7 +36,9 @@ def print_error(error: BertError) -> None:
 
 def print_json(value: Any, indent: int | None = None) -> None:
     """Prints one JSON value on stdout."""
-    print(json.dumps(value, ensure_ascii=False, indent=indent))
+    # 输出不是 UTF-8 时全部转义：读的人照样得到同样的字
+    is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    print(json.dumps(value, ensure_ascii=not is_unicode, indent=indent))
 
 
 def say(message: str) -> None:

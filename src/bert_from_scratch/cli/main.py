@@ -1,5 +1,6 @@
 """`bert`: the entry point, and how errors reach a person."""
 
+import io
 import logging
 import sys
 from typing import Annotated
@@ -72,6 +73,9 @@ def _options(
 def main() -> None:
     """Runs `bert`; a user's mistake becomes two lines and status 2."""
     logging.basicConfig(level=logging.WARNING, format="warning: %(message)s")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # 终端不是 UTF-8 时，写不出的字以转义代替，而不是中途崩溃
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
     except BertError as error:
@@ -81,5 +85,6 @@ def main() -> None:
         sys.exit(130)
     except OSError as error:
         # 磁盘满、没有权限：是环境的问题，不是程序的错误
-        print_error(BertError(f"{error.strerror}: {error.filename}."))
+        place = f": {error.filename}" if error.filename else ""
+        print_error(BertError(f"{error.strerror}{place}."))
         sys.exit(2)
