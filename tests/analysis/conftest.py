@@ -1,7 +1,9 @@
-"""Tiny models of every kind, untrained but rough, and their tokenizer."""
+"""Tiny models of every kind, untrained but rough; a browser for pages."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +16,7 @@ from bert_from_scratch import (
     SequenceClassifier,
     WordPieceTokenizer,
 )
+from bert_from_scratch.analysis.inspection import Inspection
 from bert_from_scratch.analysis.inspector import Inspector
 from bert_from_scratch.analysis.subject import Model, Subject
 
@@ -113,3 +116,51 @@ def save(
         return directory
 
     return write
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Debian's Chromium, or a skip with the reason."""
+    sync_api = pytest.importorskip("playwright.sync_api")
+    executable = shutil.which("chromium")
+    if executable is None:
+        pytest.skip("needs chromium: apt-get install chromium")
+    with sync_api.sync_playwright() as playwright:
+        found = playwright.chromium.launch(
+            executable_path=executable, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def open_page(
+    browser: Any, tmp_path: Path
+) -> Iterator[Callable[[Inspection], Any]]:
+    """Opens an inspection from disk; any request or complaint fails."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    complaints: list[str] = []
+    path = tmp_path / "page.html"
+
+    def check(route: Any) -> None:
+        if route.request.url == path.as_uri():
+            route.continue_()
+        else:
+            complaints.append(route.request.url)
+            route.abort()
+
+    def show(inspection: Inspection) -> Any:
+        inspection.save(path)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(dialog.message))
+        page.goto(path.as_uri())
+        page.wait_for_selector("body[data-complete=true]")
+        return page
+
+    context.route("**/*", check)
+    context.set_offline(True)
+    yield show
+    context.close()
+    assert complaints == []

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bert_from_scratch.analysis.heads import find_role, summarise_heads
+from bert_from_scratch.analysis.heads import Role, find_role, summarise_heads
 
 TOKENS = ["[CLS]", "a", "b", "c", "d", "[SEP]"]
 SIZE = len(TOKENS)
@@ -49,6 +49,16 @@ def test_a_head_on_separators_is_named_so() -> None:
     assert head.separator == pytest.approx(0.6 + 0.4 / 6)
 
 
+def test_a_head_on_cls_is_named_so() -> None:
+    weights = torch.full((1, SIZE, SIZE), 0.5 / SIZE)
+    weights[..., 0] += 0.5
+    (head,) = summarise_heads(weights, 1, TOKENS)
+    assert head.role == "cls"
+    assert head.cls == pytest.approx(0.5 + 0.5 / 6)
+    # a 的前一个就是 [CLS]：四个词里占一个
+    assert head.previous == pytest.approx(0.5 / 6 + 0.5 / 4)
+
+
 def test_both_separators_of_a_pair_count() -> None:
     tokens = ["[CLS]", "a", "[SEP]", "b", "[SEP]"]
     weights = torch.zeros(1, 5, 5)
@@ -89,15 +99,24 @@ def test_a_text_without_tokens_still_has_numbers() -> None:
 @pytest.mark.parametrize(
     ("numbers", "role"),
     [
-        ((3.0, 0.40, 0.1, 0.1), "previous"),
-        ((3.0, 0.39, 0.1, 0.1), "broad"),
-        ((1.9, 0.39, 0.1, 0.1), "mixed"),
-        ((2.0, 0.39, 0.1, 0.1), "broad"),
-        ((3.0, 0.41, 0.42, 0.1), "next"),
-        ((0.1, 0.41, 0.42, 0.9), "separator"),
+        ((3.0, 0.40, 0.1, 0.1, 0.1), "previous"),
+        ((3.0, 0.39, 0.1, 0.1, 0.1), "broad"),
+        ((1.9, 0.39, 0.1, 0.1, 0.1), "mixed"),
+        ((2.0, 0.39, 0.1, 0.1, 0.1), "broad"),
+        ((3.0, 0.41, 0.42, 0.1, 0.1), "next"),
+        ((0.1, 0.41, 0.42, 0.9, 0.1), "separator"),
+        ((3.0, 0.41, 0.42, 0.1, 0.43), "cls"),
+        ((1.9, 0.1, 0.1, 0.1, 0.39), "mixed"),
     ],
 )
 def test_the_rule_is_the_one_that_is_told(
-    numbers: tuple[float, float, float, float], role: str
+    numbers: tuple[float, float, float, float, float], role: str
 ) -> None:
-    assert find_role(*numbers, num_tokens=8) == role
+    entropy, previous, following, separator, cls = numbers
+    shares: dict[Role, float] = {
+        "previous": previous,
+        "next": following,
+        "separator": separator,
+        "cls": cls,
+    }
+    assert find_role(entropy, shares, num_tokens=8) == role

@@ -115,6 +115,26 @@ def test_chinese_is_drawn_without_a_warning_on_any_machine(
     assert (tmp_path / "map-cls.png").is_file()
 
 
+def test_short_chinese_labels_stand_upright(
+    encoder: BertModel,
+    inspector_of: Build,
+    figures: list[Figure],
+    tmp_path: Path,
+) -> None:
+    fonts = label_fonts.find_fonts(["我"])
+    if len(fonts) == 1:
+        pytest.skip("needs a Chinese font")
+    draw_heat_maps(inspector_of(encoder).inspect("我 man"), tmp_path / "m.png")
+    for figure in figures:
+        # 画过之后再看：刻度文字在画的时候才定下来
+        figure.draw_without_rendering()
+        turned = {
+            label.get_text(): label.get_rotation()
+            for label in figure.axes[0].get_xticklabels()
+        }
+        assert turned == {"[CLS]": 90, "我": 0, "man": 90, "[SEP]": 90}
+
+
 def test_the_users_own_matplotlib_settings_stay(
     inspection: Inspection, tmp_path: Path
 ) -> None:

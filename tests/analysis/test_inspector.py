@@ -75,11 +75,14 @@ def test_masks_are_filled_only_by_an_mlm_head(
     assert inspector_of(pretrained).inspect("the man").masks == ()
 
 
-def test_an_empty_text_has_two_tokens(
+def test_an_empty_text_is_refused(
     encoder: BertModel, inspector_of: Build
 ) -> None:
-    found = inspector_of(encoder).inspect("")
-    assert [t.token for t in found.tokens] == ["[CLS]", "[SEP]"]
+    for text in ("", "  \n"):
+        with pytest.raises(BertError, match=r"The text is empty\."):
+            inspector_of(encoder).inspect(text)
+        with pytest.raises(BertError, match=r"The second text is empty\."):
+            inspector_of(encoder).inspect("man", text)
 
 
 def test_layers_and_heads_out_of_range_are_refused(

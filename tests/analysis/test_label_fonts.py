@@ -6,7 +6,11 @@ import pytest
 from matplotlib.font_manager import fontManager
 
 from bert_from_scratch.analysis import label_fonts
-from bert_from_scratch.analysis.label_fonts import find_fonts, readable_labels
+from bert_from_scratch.analysis.label_fonts import (
+    find_fonts,
+    is_upright,
+    readable_labels,
+)
 
 
 def test_latin_text_needs_the_default_font_alone(
@@ -58,3 +62,16 @@ def test_a_font_that_matplotlib_has_not_seen_yet_is_found(
     )
     monkeypatch.setattr(label_fonts, "CHINESE_FONTS", ("DejaVu Serif",))
     assert find_fonts(["学"]) == ["DejaVu Sans", "DejaVu Serif"]
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [
+        *(("学", True), ("学习", True), ("。", True), ("ひ", True)),
+        *(("人工智", False), ("a", False), ("##学", False), ("", False)),
+    ],
+)
+def test_one_or_two_chinese_letters_stand_upright(
+    label: str, expected: bool
+) -> None:
+    assert is_upright(label) is expected

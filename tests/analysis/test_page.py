@@ -84,10 +84,9 @@ def test_nothing_is_fetched() -> None:
 
 
 def test_english_and_chinese_have_words_for_the_same_things() -> None:
-    text = (ASSETS / "strings.js").read_text(encoding="utf-8")
     english, chinese = (
-        re.findall(r"^    (\w+):", part, re.MULTILINE)
-        for part in text.split("  zh: {")
+        re.findall(r"^  (\w+):", (ASSETS / name).read_text("utf-8"), re.M)
+        for name in ("english.js", "chinese.js")
     )
     assert len(english) > 70
     assert english == chinese
@@ -96,6 +95,24 @@ def test_english_and_chinese_have_words_for_the_same_things() -> None:
     wanted = set(re.findall(r'data-(?:word|label)="(\w+)"', markup))
     wanted |= set(re.findall(r'\bword\("(\w+)"', everything))
     assert wanted <= set(english)
+
+
+def test_chinese_words_have_chinese_punctuation_and_one_name_for_a_token() -> (
+    None
+):
+    text = (ASSETS / "chinese.js").read_text(encoding="utf-8")
+    assert "词片" not in text
+    assert "词元" in text
+    # 汉字、引号或插入的值之后，不跟半角的逗号、冒号或句号
+    said = re.findall(r'["`](.*?)["`]', text)
+    wrong = [s for s in said if re.search(r"[一-鿿”}][,:;.]( |$|[一-鿿“])", s)]
+    assert wrong == []
+
+
+def test_no_scheme_is_called_dark_in_words_for_both() -> None:
+    for name in ("english.js", "chinese.js"):
+        text = (ASSETS / name).read_text(encoding="utf-8")
+        assert not re.search("darkest|最深", text)
 
 
 def test_every_script_is_in_the_page_and_every_file_is_used() -> None:

@@ -1,8 +1,6 @@
 """The page in a real browser: from disk, without a network, by hand and key."""
 
-import shutil
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,52 +22,6 @@ pytestmark = pytest.mark.browser
 Build = Callable[[Model], Inspector]
 Open = Callable[[Inspection], Any]
 NASTY = 'the <script>alert(1)</script> "man" & $ 我喜欢'
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Debian's Chromium, or a skip with the reason."""
-    sync_api = pytest.importorskip("playwright.sync_api")
-    executable = shutil.which("chromium")
-    if executable is None:
-        pytest.skip("needs chromium: apt-get install chromium")
-    with sync_api.sync_playwright() as playwright:
-        found = playwright.chromium.launch(
-            executable_path=executable, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield found
-        found.close()
-
-
-@pytest.fixture
-def open_page(browser: Any, tmp_path: Path) -> Iterator[Open]:
-    """Opens an inspection from disk; any request or complaint fails."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    complaints: list[str] = []
-    path = tmp_path / "page.html"
-
-    def check(route: Any) -> None:
-        if route.request.url == path.as_uri():
-            route.continue_()
-        else:
-            complaints.append(route.request.url)
-            route.abort()
-
-    def show(inspection: Inspection) -> Any:
-        inspection.save(path)
-        page = context.new_page()
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("dialog", lambda dialog: complaints.append(dialog.message))
-        page.goto(path.as_uri())
-        page.wait_for_selector("body[data-complete=true]")
-        return page
-
-    context.route("**/*", check)
-    context.set_offline(True)
-    yield show
-    context.close()
-    assert complaints == []
 
 
 def weight_shown(page: Any, row: int, column: int) -> float:

@@ -1,9 +1,11 @@
 """Any BERT directory can be looked into; what cannot is said."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
+import torch
 
 from bert_from_scratch import (
     BertConfig,
@@ -47,6 +49,16 @@ def test_a_run_is_called_by_its_own_name(
     run.mkdir()
     save(encoder).rename(run / "model")
     assert Subject.load(run, "cpu").name == "my-run"
+
+
+def test_weights_that_are_no_numbers_are_named(
+    classifier: SequenceClassifier, save: Save
+) -> None:
+    broken = deepcopy(classifier)
+    with torch.no_grad():
+        broken.classifier.bias[0] = torch.nan
+    with pytest.raises(BertError, match=r"classifier\.bias holds numbers"):
+        Subject.load(save(broken), "cpu")
 
 
 def test_a_missing_directory_is_named(tmp_path: Path) -> None:

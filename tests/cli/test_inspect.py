@@ -55,6 +55,9 @@ def test_json_tells_what_the_page_shows(
     assert (told["layer"], told["head"]) == (2, 1)
     assert told["pair"] == "a boat"
     assert told["exact_layers"] == [1, 2, 3, 4]
+    assert {"previous", "next", "separator", "cls"} <= told["heads"][0].keys()
+    # 这个模型没有训练过：NSP 头是新抽的，不能当作回答
+    assert told["next_sentence"] is None
     assert len(told["heads"]) == 8
     (mask,) = told["masks"]
     assert mask["position"] == 2
@@ -137,6 +140,18 @@ def test_bad_numbers_are_refused_and_nothing_is_written(
     assert not out.exists()
 
 
+def test_an_empty_text_is_refused_and_nothing_is_written(
+    bert: Bert, model_dir: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "page.htm"
+    for text in ("", "   "):
+        result = bert("inspect", model_dir, text, "--out", out)
+        assert_refused(result, "text is empty", hint="for example")
+    assert not out.exists()
+    assert bert("inspect", model_dir, "lamp", "--out", out).returncode == 0
+    assert out.exists()
+
+
 def test_paths_that_cannot_be_written_are_refused_before_the_work(
     bert: Bert, tmp_path: Path
 ) -> None:
@@ -149,8 +164,9 @@ def test_paths_that_cannot_be_written_are_refused_before_the_work(
     page = tmp_path / "page.html"
     wrong = bert(*args, page, "--png", tmp_path / "map.jpg")
     assert_refused(wrong, "map.jpg")
-    taken = bert(*args, tmp_path / "m.png", "--png", tmp_path / "m.png")
-    assert_refused(taken, "same file")
+    for name in ("page.txt", "m.png", "page"):
+        wrong = bert(*args, tmp_path / name, "--png", tmp_path / "m.png")
+        assert_refused(wrong, "HTML page", repr(name), hint=".html")
     (tmp_path / "map-cls.png").mkdir()
     blocked = bert(*args, page, "--png", tmp_path / "map.png")
     assert_refused(blocked, "map-cls.png is a folder")

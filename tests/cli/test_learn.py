@@ -22,7 +22,9 @@ def test_without_a_name_the_lessons_are_listed(bert: Bert) -> None:
 
 
 def test_the_list_is_there_in_chinese(bert: Bert) -> None:
-    assert "手算注意力" in bert("learn", "--language", "zh").stdout
+    listed = bert("learn", "--language", "zh").stdout
+    assert "手算注意力：两个词" in listed
+    assert ": " not in listed
 
 
 @pytest.mark.parametrize("name", ["attention", "losses", "history", "pipeline"])

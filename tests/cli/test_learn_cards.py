@@ -164,10 +164,15 @@ def test_right_answers_are_told_at_once_with_the_reason(
     assert result.stderr.count("Right.\n") == 5
     assert found["num_right"] == found["num_answers"] == 5
     for answer in found["answers"]:
-        assert right_option(QUESTIONS[answer["id"]]).why.en in result.stderr
+        why = right_option(QUESTIONS[answer["id"]]).why.en
+        assert re.search(
+            rf"^✓ [a-d]\) {re.escape(why)} ← your answer$",
+            result.stderr,
+            re.MULTILINE,
+        )
 
 
-def test_a_wrong_answer_is_explained_and_so_is_the_right_one(
+def test_after_a_wrong_answer_every_option_is_explained(
     bert: Bert, state_path: Path
 ) -> None:
     args = ("--seed", 4, "--count", 1, "--part", "E")
@@ -180,8 +185,10 @@ def test_a_wrong_answer_is_explained_and_so_is_the_right_one(
     question = QUESTIONS[answer["id"]]
     (chosen,) = (o for o in question.options if o.text.en == answer["answer"])
     assert not chosen.is_right
-    assert f"  {wrong}) {chosen.why.en}\n" in result.stderr
-    assert f"  {letter}) {right_option(question).why.en}\n" in result.stderr
+    assert f"  {wrong}) {chosen.why.en} ← your answer\n" in result.stderr
+    assert f"✓ {letter}) {right_option(question).why.en}\n" in result.stderr
+    for option in question.options:
+        assert result.stderr.count(f") {option.why.en}") == 1
     assert "Wrong.\n" in result.stderr
     assert "Right: 0 of 1." in result.stderr
 
@@ -239,9 +246,13 @@ def test_the_quiz_speaks_chinese_on_stdout(
     assert result.stderr == ""
     assert len(re.findall("答对了。|答错了。", result.stdout)) == 2
     assert "没有这样的选项" in result.stdout
-    assert re.search(r"答对 \d 题，共 2 题。\n  B: \d/2\n", result.stdout)
+    assert re.search(r"答对 \d 题，共 2 题。\n  B：\d/2\n", result.stdout)
+    assert result.stdout.count(" ← 你的答案\n") == 2
+    assert len(re.findall("^✓ ", result.stdout, re.MULTILINE)) == 2
     for name in read_items(state_path):
         assert QUESTIONS[name].ask.zh in result.stdout
+        for option in QUESTIONS[name].options:
+            assert option.why.zh in result.stdout
 
 
 def test_progress_tells_what_is_due_and_the_score(
@@ -267,6 +278,7 @@ def test_progress_tells_what_is_due_and_the_score(
     chinese = bert("learn", "progress", "--state", state_path, "--language=zh")
     assert PARTS[5].title.zh in chinese.stdout
     assert "1 张到期" in chinese.stdout
+    assert "6 个盒子依次等待 0、1、" in chinese.stdout
 
 
 def test_progress_before_the_first_answer_makes_no_file(
@@ -320,13 +332,18 @@ def test_a_state_that_cannot_be_written_is_said_before_the_first_question(
 
 def start(*args: object) -> "subprocess.Popen[str]":
     script = Path(sys.executable).with_name("bert")
-    return subprocess.Popen(
-        [sys.executable, str(script), "learn", *map(str, args)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-    )
+    # 后台任务里 SIGINT 是被忽略的，子进程会继承；有了处理函数就不继承
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(
+            [sys.executable, str(script), "learn", *map(str, args)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_damaged_state_is_kept_aside_and_learning_goes_on(

@@ -8,7 +8,7 @@ import pytest
 
 from bert_from_scratch.cli.learn_dialogue import Dialogue
 from bert_from_scratch.learn.cards.content import Text, load_parts
-from bert_from_scratch.learn.cards.quiz import right_option
+from bert_from_scratch.learn.language import Language
 
 CARD = load_parts()[0].cards[0]
 QUESTION = load_parts()[0].questions[0]
@@ -100,10 +100,25 @@ def test_verdicts_have_a_colour_only_where_it_is_wanted(
         monkeypatch.delenv(name, raising=False)
     for name, value in {"TERM": "xterm", **environment}.items():
         monkeypatch.setenv(name, value)
-    answer = right_option(QUESTION)
     dialogue = Dialogue("en")
     for option in QUESTION.options:
-        dialogue.explain(option, answer, QUESTION.options)
+        dialogue.explain(option, QUESTION.options)
     output = capsys.readouterr().out
     assert (output.count(right), output.count(wrong)) == (1, 3)
     assert ("\x1b[3" in output) == (environment == {"FORCE_COLOR": "1"})
+
+
+@pytest.mark.parametrize(
+    ("language", "mark"), [("en", "your answer"), ("zh", "你的答案")]
+)
+def test_every_option_is_explained_the_right_and_the_chosen_marked(
+    language: Language, mark: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = QUESTION.options
+    for chosen in options:
+        Dialogue(language).explain(chosen, options)
+        _, *lines = capsys.readouterr().out.splitlines()
+        for line, letter, option in zip(lines, "abcd", options, strict=True):
+            sign = "✓" if option.is_right else " "
+            end = f" ← {mark}" if option is chosen else ""
+            assert line == f"{sign} {letter}) {option.why[language]}{end}"

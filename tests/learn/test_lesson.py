@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from bert_from_scratch.learn.lesson import Matrix, Table, round_number
+from bert_from_scratch.learn.lesson import (
+    Matrix,
+    Table,
+    round_number,
+    write_gap,
+)
 
 
 def test_a_matrix_needs_a_label_for_every_row_and_column() -> None:
@@ -25,3 +30,12 @@ def test_cells_have_the_digits_that_were_asked_for() -> None:
 def test_zero_has_no_sign(value: float) -> None:
     assert round_number(value) == "0.00"
     assert round_number(-0.006) == "-0.01"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0, "0"), (2.4e-7, "2e-07"), (1e-300, "1e-300")]
+)
+def test_no_difference_is_written_without_an_exponent(
+    value: float, text: str
+) -> None:
+    assert write_gap(value) == text

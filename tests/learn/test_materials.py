@@ -8,15 +8,15 @@ def test_a_model_is_trained_once_and_told_of() -> None:
     materials = Materials(
         num_epochs=1, progress=lambda stage, done, total: told.append(stage)
     )
-    first = materials.document_model
-    assert materials.document_model is first
+    first = materials.tutorial_model
+    assert materials.tutorial_model is first
     assert len(told) == 1
 
 
 def test_the_four_models_differ_in_positions_and_masks() -> None:
     materials = Materials(num_epochs=1)
     runs = (
-        materials.document_model,
+        materials.tutorial_model,
         materials.with_positions,
         materials.with_fresh_masks,
         materials.with_both,

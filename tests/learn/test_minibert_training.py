@@ -104,7 +104,7 @@ def first_guess(run: TrainedMiniBert, question: str) -> str:
 def test_the_documents_recipe_falls_as_in_the_document(
     materials: Materials,
 ) -> None:
-    run = materials.document_model
+    run = materials.tutorial_model
     assert run.losses[0] == pytest.approx(math.log(89), abs=0.1)
     assert 0.8 < run.losses[49] < 2
     assert run.losses[149] < 0.3
@@ -117,7 +117,7 @@ def test_the_documents_recipe_falls_as_in_the_document(
 def test_the_documents_recipe_fails_the_third_question(
     materials: Materials,
 ) -> None:
-    assert first_guess(materials.document_model, QUESTIONS[2]) not in VERBS
+    assert first_guess(materials.tutorial_model, QUESTIONS[2]) not in VERBS
 
 
 @pytest.mark.slow
@@ -135,7 +135,7 @@ def test_ours_gets_all_three_questions_right(materials: Materials) -> None:
 def test_positions_teach_the_kind_and_fresh_masks_the_word(
     materials: Materials,
 ) -> None:
-    kind, right = materials.document_model.verb_shares()
+    kind, right = materials.tutorial_model.verb_shares()
     kind_placed, right_placed = materials.with_positions.verb_shares()
     _, right_fresh = materials.with_fresh_masks.verb_shares()
     assert kind < 0.8

@@ -7,7 +7,7 @@ Letters: N heads, S tokens.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from bert_from_scratch.tokenizer.vocabulary import CLS, SEP
 
-Role = Literal["previous", "next", "separator", "broad", "mixed"]
+Role = Literal["previous", "next", "separator", "cls", "broad", "mixed"]
 
 # 一个去处占到四成以上才算角色；论文式的热图上，这样的头一眼可见
 ROLE_SHARE = 0.4
@@ -35,6 +35,7 @@ class HeadSummary:
         previous: Share of attention on the token before.
         next: Share on the token after.
         separator: Share on all [SEP].
+        cls: Share on [CLS].
         role: See `find_role`.
     """
 
@@ -45,6 +46,7 @@ class HeadSummary:
     previous: float
     next: float
     separator: float
+    cls: float
     role: Role
 
 
@@ -63,68 +65,59 @@ def summarise_heads(
     rows = weights.double()[:, looks]
     places = torch.arange(len(tokens))
     steps = places[None, :] - places[looks][:, None]
-    is_separator = torch.tensor([token == SEP for token in tokens])
     entropies = -torch.special.xlogy(rows, rows).sum(-1).mean(-1) / math.log(2)
     distances = (rows * steps.abs()).sum(-1).mean(-1)
-    shares = (
-        rows.where(steps == -1, 0).sum(-1).mean(-1),
-        rows.where(steps == 1, 0).sum(-1).mean(-1),
-        rows[..., is_separator].sum(-1).mean(-1),
-    )
-    table = torch.stack((entropies, distances, *shares), -1).tolist()
+    shares = _shares(rows, steps, tokens)
+    table = zip(entropies.tolist(), distances.tolist(), shares, strict=True)
     return [
         HeadSummary(
             layer=layer,
             head=number,
             entropy=entropy,
             distance=distance,
-            previous=previous,
-            next=following,
-            separator=separator,
-            role=find_role(
-                entropy, previous, following, separator, len(tokens)
-            ),
+            role=find_role(entropy, share, len(tokens)),
+            **share,
         )
-        for number, (
-            entropy,
-            distance,
-            previous,
-            following,
-            separator,
-        ) in enumerate(table, 1)
+        for number, (entropy, distance, share) in enumerate(table, 1)
     ]
 
 
 def find_role(
-    entropy: float,
-    previous: float,
-    following: float,
-    separator: float,
-    num_tokens: int,
+    entropy: float, shares: Mapping[Role, float], num_tokens: int
 ) -> Role:
     """Names what a head mostly does.
 
-    The largest of the shares on the previous token, on the next one and on
-    [SEP] gives the role where it is at least 0.4. Else a head is broad where
-    it is spread as widely as equal attention on half of the tokens
-    (entropy >= log2 S - 1), and mixed where it is not.
+    The largest of the shares on the previous token, on the next one, on
+    [SEP] and on [CLS] gives the role where it is at least 0.4. Else a head is
+    broad where it is spread as widely as equal attention on half of the
+    tokens (entropy >= log2 S - 1), and mixed where it is not.
 
     Args:
         entropy: In bits.
-        previous: Share on the previous token.
-        following: Share on the next token.
-        separator: Share on [SEP].
+        shares: Of the four roles that are places.
         num_tokens: S.
     """
-    shares: dict[Role, float] = {
-        "previous": previous,
-        "next": following,
-        "separator": separator,
-    }
     role = max(shares, key=lambda name: shares[name])
     if shares[role] >= ROLE_SHARE:
         return role
     return "broad" if 2**entropy >= num_tokens / 2 else "mixed"
+
+
+def _shares(
+    rows: Tensor, steps: Tensor, tokens: Sequence[str]
+) -> list[dict[Role, float]]:
+    """Returns how much of each head's attention goes where, N dicts."""
+    is_there: dict[Role, Tensor] = {
+        "previous": steps == -1,
+        "next": steps == 1,
+        "separator": torch.tensor([token == SEP for token in tokens]),
+        "cls": torch.tensor([token == CLS for token in tokens]),
+    }
+    columns = [
+        rows.where(where, 0).sum(-1).mean(-1) for where in is_there.values()
+    ]
+    table = torch.stack(columns, -1).tolist()
+    return [dict(zip(is_there, row, strict=True)) for row in table]
 
 
 def _looking(tokens: Sequence[str]) -> Tensor:

@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bert_from_scratch import atomic
-from bert_from_scratch.analysis.label_fonts import find_fonts, readable_labels
+from bert_from_scratch.analysis.label_fonts import (
+    find_fonts,
+    is_upright,
+    readable_labels,
+)
 from bert_from_scratch.errors import BertError
 
 if TYPE_CHECKING:
@@ -130,14 +134,20 @@ def _label(
     every = math.ceil(len(labels) / limit)
     places = range(0, len(labels), every)
     set_ticks: Any = axes.set_xticks if side == "x" else axes.set_yticks
+    shown = [labels[place] for place in places]
+    # 汉字横倒难认：短的标签不转，一字一行
+    is_tall = [side == "x" and is_upright(label) for label in shown]
     set_ticks(
         places,
-        [labels[place] for place in places],
+        ["\n".join(s) if t else s for s, t in zip(shown, is_tall, strict=True)],
         fontsize=size,
         rotation=90 if side == "x" else 0,
         # 词里的 $ 不是数学公式
         parse_math=False,
     )
+    for label, stands in zip(axes.get_xticklabels(), is_tall, strict=False):
+        if stands:
+            label.set_rotation(0)
 
 
 def _new_figure(width: float, height: float) -> "Figure":

@@ -10,6 +10,7 @@ from bert_from_scratch.analysis.attention_maps import AttentionMap
 from bert_from_scratch.analysis.classification import Classification
 from bert_from_scratch.analysis.heads import HeadSummary
 from bert_from_scratch.analysis.mask_formation import MaskFormation
+from bert_from_scratch.analysis.next_sentence import NextSentence
 from bert_from_scratch.analysis.page import build_page
 
 NOTEBOOK_HEIGHT = 900
@@ -77,6 +78,8 @@ class Inspection:
         maps: The attention of every layer.
         heads: Every head in numbers, layer by layer.
         masks: How each [MASK] is filled; empty without masks or MLM head.
+        next_sentence: Whether segment B follows; None without a pair or a
+            trained NSP head.
         classification: What a classifier says; None without one.
     """
 
@@ -89,6 +92,7 @@ class Inspection:
     maps: tuple[AttentionMap, ...]
     heads: tuple[HeadSummary, ...]
     masks: tuple[MaskFormation, ...]
+    next_sentence: NextSentence | None
     classification: Classification | None
 
     def to_dict(self) -> dict[str, Any]:
@@ -97,6 +101,8 @@ class Inspection:
         told = None if classification is None else asdict(classification)
         if classification is not None and told is not None:
             told["attribution"]["gap"] = classification.attribution.gap
+        pair = self.next_sentence
+        judged = None if pair is None else asdict(pair)
         return {
             "model": asdict(self.model),
             "text": self.text,
@@ -111,6 +117,7 @@ class Inspection:
             ],
             "heads": [asdict(head) for head in self.heads],
             "masks": [asdict(mask) for mask in self.masks],
+            "next_sentence": judged,
             "classification": told,
         }
 

@@ -23,6 +23,7 @@ from bert_from_scratch.analysis.inspection import (
     TokenFacts,
 )
 from bert_from_scratch.analysis.mask_formation import MaskFormation, form_masks
+from bert_from_scratch.analysis.next_sentence import NextSentence, judge_pair
 from bert_from_scratch.analysis.subject import Subject
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.finetune.sequence_classifier import SequenceClassifier
@@ -73,6 +74,8 @@ class Inspector:
         _check_number("--head", head, config.num_attention_heads)
         if top < 1:
             raise BertError(f"--top must be at least 1, got {top}.")
+        _check_text("text", text)
+        _check_text("second text", pair)
         self._check_label(label)
         encoding = self.subject.encode(text, pair)
         trace = Trace.run(self.subject.bert, encoding)
@@ -87,6 +90,7 @@ class Inspector:
             maps=tuple(maps),
             heads=tuple(heads),
             masks=tuple(self._fill(trace, encoding, top)),
+            next_sentence=None if pair is None else self._judge(trace),
             classification=self._classify(encoding, label),
         )
 
@@ -111,6 +115,12 @@ class Inspector:
         ids = enumerate(encoding.input_ids)
         places = [place for place, input_id in ids if input_id == mask_id]
         return form_masks(model, tokenizer, trace.states, places, top)
+
+    def _judge(self, trace: Trace) -> NextSentence | None:
+        model = self.subject.model
+        if not isinstance(model, BertForPreTraining):
+            return None
+        return judge_pair(model, trace.states[-1])
 
     def _classify(
         self, encoding: Encoding, label: str | None
@@ -186,6 +196,13 @@ def _token_facts(
         TokenFacts(token, input_id, segment, position, *norms)
         for position, (token, input_id, segment, norms) in enumerate(columns)
     )
+
+
+def _check_text(what: str, text: str | None) -> None:
+    if text is not None and not text.strip():
+        raise BertError(
+            f"The {what} is empty.", hint='for example "the man reads a book"'
+        )
 
 
 def _check_number(flag: str, number: int | None, highest: int) -> None:

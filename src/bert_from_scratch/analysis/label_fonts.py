@@ -1,6 +1,7 @@
 """Fonts for token labels: Chinese where the machine has a font for it."""
 
 import logging
+import unicodedata
 from collections.abc import Sequence
 
 logger = logging.getLogger(__name__)
@@ -62,6 +63,16 @@ def readable_labels(tokens: Sequence[str], fonts: Sequence[str]) -> list[str]:
         "".join(f"U+{ord(c):04X}" if c in missing else c for c in token)
         for token in tokens
     ]
+
+
+def is_upright(label: str) -> bool:
+    """Says whether a label is one or two Chinese, Japanese or Korean letters.
+
+    These are hard to read on their side, and short enough to stand.
+    """
+    return len(label) in (1, 2) and all(
+        unicodedata.east_asian_width(letter) in "WF" for letter in label
+    )
 
 
 def _installed_fonts() -> list[str]:

@@ -11,7 +11,9 @@ from typing import Any
 
 # 合成一个脚本，次序即依赖：文字、数据、颜色、各视图，最后接线
 SCRIPTS = (
-    "strings.js",
+    "english.js",
+    "chinese.js",
+    "words.js",
     "dom.js",
     "maps.js",
     "colours.js",
@@ -20,6 +22,7 @@ SCRIPTS = (
     "model_view.js",
     "cls_view.js",
     "tables.js",
+    "course_chart.js",
     "predictions.js",
     "page.js",
 )
@@ -53,7 +56,10 @@ def build_page(title: str, values: Mapping[str, Any]) -> str:
 
 def to_safe_json(values: Mapping[str, Any]) -> str:
     """Writes JSON that may stand inside a script element of any page."""
-    text = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+    # NaN 不是 JSON，浏览器读不了：宁可在这里停下，也不写一张空白页
+    text = json.dumps(
+        values, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+    )
     return text.translate(_UNSAFE)
 
 

@@ -49,11 +49,12 @@ class Subject:
         model_dir = find(Path(directory))
         values = read_json(model_dir / "config.json")
         architecture = next(iter(values.get("architectures") or ["BertModel"]))
-        chosen = choose_device(device)
+        model = _load_model(model_dir, architecture)
+        _check_finite(model, model_dir)
         return cls(
             name=_name(model_dir),
             architecture=architecture,
-            model=_load_model(model_dir, architecture).to(chosen).eval(),
+            model=model.to(choose_device(device)).eval(),
             tokenizer=WordPieceTokenizer.load(model_dir),
         )
 
@@ -99,6 +100,15 @@ def _load_model(model_dir: Path, architecture: str) -> Model:
             model_dir, required_parts=("bert.pooler",)
         )
     return BertModel.from_pretrained(model_dir, required_parts=())
+
+
+def _check_finite(model: Model, model_dir: Path) -> None:
+    for name, parameter in model.named_parameters():
+        if not bool(parameter.isfinite().all()):
+            raise BertError(
+                f"{model_dir}: {name} holds numbers that are not finite.",
+                hint="its weights are damaged; did its training diverge?",
+            )
 
 
 def _name(model_dir: Path) -> str:

@@ -85,6 +85,11 @@ def inspect(
 def _check_outputs(out: Path, png: Path | None) -> None:
     """Refuses paths that cannot be written: before the work, not after."""
     _check_file(out)
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise BertError(
+            f"--out writes an HTML page, not {out.name!r}.",
+            hint=f"try --out {out.with_suffix('.html')}",
+        )
     if png is not None:
         # 先确认能画图，再花时间加载模型
         from bert_from_scratch.analysis.heat_maps import (
@@ -97,8 +102,6 @@ def _check_outputs(out: Path, png: Path | None) -> None:
             raise BertError(f"--png writes PNG files, not {png.name!r}.")
         for path in picture_paths(png).values():
             _check_file(path)
-        if out in picture_paths(png).values():
-            raise BertError("--out and --png name the same file.")
 
 
 def _check_file(path: Path) -> None:

@@ -50,12 +50,12 @@ def list_lessons(ctx: typer.Context, language: LanguageOption = "en") -> None:
         # 语言写在课名前面也算数
         ctx.default_map = {ctx.invoked_subcommand: {"language": language}}
         return
+    pick = speaker(language)
     for topic in TOPICS:
         print(
-            f"{topic.name:<10} {topic.title(language)}: "
+            f"{topic.name:<10} {topic.title(language)}{pick(': ', '：')}"
             f"{topic.summary(language)}"
         )
-    pick = speaker(language)
     say(
         pick(
             "Start with: bert learn attention (--language zh: 中文). Then "

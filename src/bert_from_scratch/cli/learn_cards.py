@@ -116,7 +116,7 @@ def take_quiz(
         if option is None:
             break
         state_file.record(question.id, option.is_right, today)
-        dialogue.explain(option, quiz.right_option(question), options)
+        dialogue.explain(option, options)
         answers.append(quiz.Answer(question, option))
     scores = quiz.score_by_part(parts, answers)
     dialogue.sum_up_quiz(quiz.total_score(answers), scores)

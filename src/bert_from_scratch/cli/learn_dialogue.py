@@ -66,16 +66,20 @@ class Dialogue:
         line = self._ask_until(_PHRASES["choose"], set(OPTION_LETTERS))
         return None if line is None else options[OPTION_LETTERS.index(line)]
 
-    def explain(
-        self, chosen: Option, right: Option, options: Sequence[Option]
-    ) -> None:
-        """Says at once whether it was right, and why."""
-        if chosen.is_right:
-            self._say(_PHRASES["right"][self.language], "green")
-        else:
-            self._say(_PHRASES["wrong"][self.language], "red")
-            self._give_reason(chosen, options)
-        self._give_reason(right, options)
+    def explain(self, chosen: Option, options: Sequence[Option]) -> None:
+        """Says at once whether it was right, and the reason of every option.
+
+        The right one has a tick before it, the chosen one says so.
+        """
+        verdict = "right" if chosen.is_right else "wrong"
+        colour = "green" if chosen.is_right else "red"
+        self._say(_PHRASES[verdict][self.language], colour)
+        for letter, option in zip(OPTION_LETTERS, options, strict=True):
+            sign = "✓" if option.is_right else " "
+            # 标记不用颜色：管道里、不要颜色的终端里也要看得见
+            mark = f" ← {_PHRASES['chosen'][self.language]}"
+            end = mark if option is chosen else ""
+            self._say(f"{sign} {letter}) {option.why[self.language]}{end}")
 
     def sum_up_cards(self, verdicts: Collection[bool]) -> None:
         """Says how a session of cards went."""
@@ -84,8 +88,10 @@ class Dialogue:
     def sum_up_quiz(self, total: Score, scores: Mapping[str, Score]) -> None:
         """Says the score of a quiz, in all and by part."""
         self._phrase("score", total.num_right, total.num_answers)
+        colon = Text(": ", "：")[self.language]
         for letter, score in scores.items():
-            self._say(f"  {letter}: {score.num_right}/{score.num_answers}")
+            shown = f"{score.num_right}/{score.num_answers}"
+            self._say(f"  {letter}{colon}{shown}")
 
     def say_nothing_due(self, day: date | None) -> None:
         """Says that there is nothing to learn until some day."""
@@ -102,7 +108,7 @@ class Dialogue:
 
     def show_boxes(self) -> None:
         """Explains the boxes."""
-        days = ", ".join(map(str, WAITING_DAYS))
+        days = Text(", ", "、")[self.language].join(map(str, WAITING_DAYS))
         self._phrase("boxes", len(WAITING_DAYS), days)
 
     def _describe(self, kind: str, standing: Standing) -> str:
@@ -114,10 +120,6 @@ class Dialogue:
             " ".join(map(str, standing.boxes)),
             f"{standing.num_right}/{asked}",
         )
-
-    def _give_reason(self, option: Option, options: Sequence[Option]) -> None:
-        letter = OPTION_LETTERS[options.index(option)]
-        self._say(f"  {letter}) {option.why[self.language]}")
 
     def _phrase(self, name: str, *values: object) -> None:
         self._say("\n" + _PHRASES[name][self.language].format(*values))
@@ -165,6 +167,7 @@ _PHRASES = {
     ),
     "right": Text("Right.", "答对了。"),
     "wrong": Text("Wrong.", "答错了。"),
+    "chosen": Text("your answer", "你的答案"),
     "cards": Text("Known: {} of {} cards.", "记得 {} 张，共 {} 张。"),
     "score": Text("Right: {} of {}.", "答对 {} 题，共 {} 题。"),
     "nothing": Text(

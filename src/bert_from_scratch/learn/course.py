@@ -16,7 +16,7 @@ from bert_from_scratch.learn.lessons.pipeline import pipeline
 from bert_from_scratch.learn.lessons.positions import positions
 from bert_from_scratch.learn.markdown import to_markdown
 from bert_from_scratch.learn.materials import Materials
-from bert_from_scratch.learn.syllabus import TOPICS
+from bert_from_scratch.learn.syllabus import TOPICS, TUTORIAL
 
 TEACHERS: dict[str, Callable[[Language, Materials], Lesson]] = {
     "attention": lambda language, _: attention(language),
@@ -70,12 +70,15 @@ def index() -> str:
         "# The course · 课程",
         "",
         "Every number in these pages is computed by the code of this project "
-        "when a page is made: `bert learn write docs/course`. In the terminal: "
+        "when a page is made: `bert learn write docs/course`. Two lessons, "
+        f"`minibert` and `positions`, are modelled on {TUTORIAL['en']}, and "
+        "quote its figures as it gives them. In the terminal: "
         "`bert learn`. The paper itself, asked and answered: "
         "`bert learn flashcards`, `bert learn quiz`.",
         "",
         "页面里的每个数都由本项目的代码在生成时算出："
-        "`bert learn write docs/course`。在终端里看："
+        "`bert learn write docs/course`。`minibert` 与 `positions` 两课仿照"
+        f"{TUTORIAL['zh']}；引用它的数时照原样。在终端里看："
         "`bert learn --language zh`。论文本身的问与答："
         "`bert learn flashcards`、`bert learn quiz`。",
         "",

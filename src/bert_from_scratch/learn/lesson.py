@@ -126,3 +126,8 @@ def round_number(value: float, digits: int = 2) -> str:
     """Writes a number with so many digits, and never as "-0.00"."""
     text = f"{value:.{digits}f}"
     return text.removeprefix("-") if float(text) == 0 else text
+
+
+def write_gap(value: float) -> str:
+    """Writes a difference as 3e-17, and none at all as 0."""
+    return f"{value:.0e}" if value else "0"

@@ -33,7 +33,7 @@ class Materials:
 
     @cached_property
     def exercise(self) -> Exercise:
-        """The document's exercise: no positions, masks drawn once."""
+        """The tutorial's exercise: no positions, masks drawn once."""
         return Exercise(
             tuple(simple_sentences()),
             num_epochs=self.num_epochs,
@@ -41,27 +41,27 @@ class Materials:
         )
 
     @cached_property
-    def document_model(self) -> TrainedMiniBert:
-        """MiniBert as the document trains it."""
-        return self._train(self.exercise, "MiniBert, 1 of 4")
+    def tutorial_model(self) -> TrainedMiniBert:
+        """MiniBert as the tutorial trains it."""
+        return self._train(self.exercise, "MiniBert 1/4")
 
     @cached_property
     def with_positions(self) -> TrainedMiniBert:
         """The same, and its words know their places."""
         exercise = replace(self.exercise, with_positions=True)
-        return self._train(exercise, "MiniBert, 2 of 4")
+        return self._train(exercise, "MiniBert 2/4")
 
     @cached_property
     def with_fresh_masks(self) -> TrainedMiniBert:
-        """The document's model, with other words hidden in every epoch."""
+        """The tutorial's model, with other words hidden in every epoch."""
         exercise = replace(self.exercise, fresh_masks=True)
-        return self._train(exercise, "MiniBert, 3 of 4")
+        return self._train(exercise, "MiniBert 3/4")
 
     @cached_property
     def with_both(self) -> TrainedMiniBert:
         """Positions and fresh masks: what BERT does."""
         exercise = replace(self.exercise, with_positions=True, fresh_masks=True)
-        return self._train(exercise, "MiniBert, 4 of 4")
+        return self._train(exercise, "MiniBert 4/4")
 
     @cached_property
     def sample(self) -> SampleModel:

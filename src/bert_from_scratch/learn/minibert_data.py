@@ -64,7 +64,7 @@ class MaskedBatch:
 
 @dataclass(frozen=True)
 class Exercise:
-    """How MiniBert is trained; the defaults are the document's.
+    """How MiniBert is trained; the defaults are the tutorial's.
 
     Attributes:
         sentences: The text.

@@ -6,7 +6,7 @@
     g      = GELU(h W + b)                   at the hidden word only
     logits = g Eᵀ + c                        E again: the weights are tied
 
-The way back reads the same lines from bottom to top. The document's model has
+The way back reads the same lines from bottom to top. The tutorial's model has
 no P; it is a parameter here that may be left out.
 
 Letters: B sentences, S positions, D width of a vector, V words.

@@ -4,9 +4,14 @@ from dataclasses import dataclass
 
 from bert_from_scratch.learn.language import Language, speaker
 
-# 轮数照源文档；种子任选，取的这个恰好重现文档里的失败
+# 轮数照教程；种子任选，取的这个恰好重现教程里的失败
 NUM_EPOCHS = 500
 SEED = 2
+# 两课和目录页说的是同一篇教程：只写一次
+TUTORIAL = {
+    "en": "a tutorial that builds a simple BERT from scratch, MiniBert",
+    "zh": "一篇教程，它从零搭建一个简单的 BERT，取名 MiniBert",
+}
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ TOPICS = (
             "From text to vectors",
             "tokens, three arrays, three embeddings, encoder, outputs",
         ),
-        ("从文字到向量", "词片、三个数组、三种嵌入、编码器、输出"),
+        ("从文字到向量", "词元、三个数组、三种嵌入、编码器、输出"),
     ),
     Topic(
         "losses",
@@ -84,7 +89,18 @@ TOPICS = (
         ),
         (
             "BERT 之前，与同一堆栈的三种形式",
-            "词袋、CNN、RNN、word2vec；因果、遮盖、序列到序列",
+            "词袋、CNN、RNN、word2vec；因果、掩码、序列到序列",
         ),
     ),
 )
+
+
+def introduce_tutorial(language: Language) -> str:
+    """Returns the sentence that says what a lesson is modelled on."""
+    return speaker(language)(
+        f"This lesson is modelled on {TUTORIAL['en']}. Where figures of the "
+        "tutorial appear, they are quoted as it gives them; all others are "
+        "computed here.",
+        f"这一课仿照{TUTORIAL['zh']}。教程里的数照原样引用，"
+        "其余的数都在这里算出。",
+    )

@@ -58,6 +58,28 @@ def test_a_kernel_that_forgets_the_padding_fails_where_there_is_some(
     ]
 
 
+def test_a_kernel_that_sees_its_neighbourhood_alone_fails(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = F.scaled_dot_product_attention
+
+    def look_near(
+        q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None, **_: object
+    ) -> Tensor:
+        places = torch.arange(q.shape[-2])
+        is_near = (places[:, None] - places).abs() <= 64
+        mask = is_near if attn_mask is None else is_near & attn_mask
+        return original(q, k, v, attn_mask=mask)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", look_near)
+    outcome = run_check(FUSED_ATTENTION, subject)
+    names = [m.name.en for m in outcome.measurements if not m.holds]
+    assert names == [
+        "all layers, 512 tokens without padding: fused output against the "
+        "formula"
+    ]
+
+
 def test_a_scale_by_the_width_of_the_model_fails(
     subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:

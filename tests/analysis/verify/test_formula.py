@@ -27,7 +27,8 @@ def test_attention_of_one_cat_is_as_worked_out_by_hand() -> None:
         attention.output.weight.copy_(eye)
         attention.output.bias.zero_()
     x = torch.tensor([[[1.0, 0, 2], [-1, 2, 0]]])
-    probabilities, output = explicit_attention(attention, x, config)
+    probabilities, output, allowed = explicit_attention(attention, x, config)
+    assert allowed == 1e-5
     assert probabilities[0, 0].tolist() == [
         pytest.approx([0.24, 0.76], abs=0.005),
         pytest.approx([0.76, 0.24], abs=0.005),
@@ -36,6 +37,20 @@ def test_attention_of_one_cat_is_as_worked_out_by_hand() -> None:
         pytest.approx([-1.04, 3.04, 0.96], abs=0.005),
         pytest.approx([1.04, 0.96, 3.04], abs=0.005),
     ]
+
+
+def test_large_scores_are_allowed_the_rounding_that_comes_with_them() -> None:
+    config = BertConfig(
+        vocab_size=10, hidden_size=4, num_attention_heads=1, pad_token_id=None
+    )
+    attention = MultiHeadSelfAttention(config)
+    x = torch.randn(1, 5, 4, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        attention.qkv.weight.copy_(100 * torch.eye(4).repeat(3, 1))
+        attention.qkv.bias.zero_()
+        _, _, allowed = explicit_attention(attention, x, config)
+    largest = (100 * x[0] @ (100 * x[0]).T).abs().max().item() / 2
+    assert allowed == pytest.approx(1e-5 * largest / 10, rel=1e-5)
 
 
 def test_the_extended_mask_is_minus_zero_and_the_smallest_number() -> None:

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 
@@ -33,7 +34,25 @@ def test_without_transformers_it_is_not_applicable(
     outcome = run_check(REFERENCE, subject)
     assert outcome.verdict == "not applicable"
     assert outcome.reason is not None
-    assert outcome.reason.en == "transformers is not installed."
+    assert outcome.reason.en.startswith("transformers is not installed: ")
+
+
+def test_segments_that_are_ignored_fail(subject: Subject) -> None:
+    weight = subject.bert.embedding.segment.weight
+    with torch.no_grad():
+        weight[1] = weight[0]
+    assert judge(REFERENCE, subject) == "fail"
+
+
+@pytest.mark.parametrize("position", [100, -1])
+def test_a_wrong_position_far_away_fails(
+    subject: Subject, position: int
+) -> None:
+    with torch.no_grad():
+        subject.bert.embedding.position.weight[position] += 0.01
+    outcome = run_check(REFERENCE, subject)
+    names = [m.name.en for m in outcome.measurements if not m.holds]
+    assert names == ["hidden states of 512 tokens, all layers"]
 
 
 def test_hidden_states_pooled_logits_and_loss_are_compared(

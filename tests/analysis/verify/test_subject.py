@@ -1,6 +1,8 @@
 """A subject holds what its directory holds, and nothing drawn afresh."""
 
+import json
 import logging
+import shutil
 from pathlib import Path
 
 import pytest
@@ -112,7 +114,33 @@ def test_made_sequences_are_words_between_cls_and_sep(
     ids = subject.sequence(50).input_ids
     assert len(ids) == 50
     assert (ids[0], ids[-1]) == (cls, sep)
-    assert not set(ids[1:-1]) & subject.special_ids
+    assert set(ids[1:-1]) & subject.special_ids == {sep}
+
+
+def test_made_sequences_are_pairs_where_the_model_knows_pairs(
+    subject: Subject,
+) -> None:
+    made = subject.sequence(9)
+    sep = subject.tokenizer.sep_token_id
+    assert made.token_type_ids == [0] * 5 + [1] * 4
+    assert [place for place, i in enumerate(made.input_ids) if i == sep] == [
+        4,
+        8,
+    ]
+    assert subject.sequence(4).token_type_ids == [0] * 4
+    longest = subject.longest()
+    assert len(longest.input_ids) == subject.config.max_position_embeddings
+
+
+def test_a_model_of_two_positions_is_refused(
+    make_dir: MakeDir, tmp_path: Path
+) -> None:
+    directory = shutil.copytree(make_dir("tiny"), tmp_path / "model")
+    values = json.loads((directory / "config.json").read_text())
+    values["max_position_embeddings"] = 2
+    (directory / "config.json").write_text(json.dumps(values))
+    with pytest.raises(BertError, match="has 2 positions; 3 are the fewest"):
+        Subject.load(directory)
 
 
 def test_one_token_is_hidden_where_the_text_hides_none(

@@ -10,10 +10,19 @@ function drawClsText() {
   const shares = meanShares({ side: "left", token: 0 });
   const highest = Math.max(...shares) || 1;
   const pieces = byId("cls-text").children;
+  byId("cls-heads").textContent = clsHeads();
   shares.forEach((share, i) => {
-    pieces[i].title = percent(share);
+    pieces[i].title = word("labelled", names[i], percent(share));
     paint(pieces[i], share / highest);
   });
+}
+
+/** Says which heads the colours of the text are the mean of. */
+function clsHeads() {
+  const [head, ...others] = state.heads;
+  if (!head) return word("lines_no_head");
+  if (others.length === 0) return word("layer_head", state.layer, head);
+  return word("cls_heads", state.layer, numHeads, state.heads.size);
 }
 
 /** Computes the mean over all heads of what [CLS] looks at in a layer. */
@@ -55,16 +64,11 @@ function paintCls(context) {
   context.textAlign = "center";
   rows.forEach((_, n) => context.fillText(String(n + 1), left / 2, top + (n + 0.5) * CLS_ROW));
   context.fillStyle = ink;
-  context.textAlign = "left";
   const every = Math.max(1, Math.ceil(12 / cell));
   for (let j = 0; j < numTokens; j += every) {
     const place = every === 1 ? (j + 0.5) * cell : j * cell + 6;
     if (place + 5 > cell * numTokens) break;
-    context.save();
-    context.translate(left + place, top - 5);
-    context.rotate(-Math.PI / 2);
-    context.fillText(fit(context, tokens[j], top - 8), 0, 0);
-    context.restore();
+    writeAbove(context, tokens[j], left + place, top - 5, top - 8);
   }
 }
 
@@ -76,7 +80,7 @@ function tellCls() {
   }
   const [n, j] = clsCursor;
   const weight = clsRows.get(n + 1)[j];
-  byId("cls-readout").textContent = word("cls_weight", n + 1, tokens[j], weight.toFixed(6));
+  byId("cls-readout").textContent = word("cls_weight", n + 1, names[j], weight.toFixed(6));
 }
 
 /** Lets pointer and arrow keys read single weights. */

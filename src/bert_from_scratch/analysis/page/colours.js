@@ -60,7 +60,7 @@ function headColour(head) {
   return `oklch(${isDark ? 0.76 : 0.58} 0.15 ${hue.toFixed(1)})`;
 }
 
-/** Paints values from `start` on, one pixel each; `highest` is the darkest. */
+/** Paints values from `start` on, one pixel each; `highest` is the strongest. */
 function paintGrid(width, height, values, highest, start = 0) {
   const canvas = document.createElement("canvas");
   canvas.width = width;

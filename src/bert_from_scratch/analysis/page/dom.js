@@ -50,6 +50,27 @@ function fit(context, label, width) {
   return `${kept}…`;
 }
 
+// 一两个汉字（或假名、谚文、全角标点）的标签
+const UPRIGHT =
+  /^[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\u3000-\u303f\uff00-\uffef]{1,2}$/u;
+
+/** Writes a label above a column: upright if it is short and Chinese, else on its side. */
+function writeAbove(context, label, x, y, room) {
+  context.save();
+  context.translate(x, y);
+  if (UPRIGHT.test(label)) {
+    // 汉字横倒难认：一字一行，自下而上叠起来
+    context.textAlign = "center";
+    const rows = [...label].reverse();
+    rows.forEach((letter, n) => context.fillText(letter, 0, -6 - 12 * n));
+  } else {
+    context.textAlign = "left";
+    context.rotate(-Math.PI / 2);
+    context.fillText(fit(context, label, room), 0, 0);
+  }
+  context.restore();
+}
+
 /** Returns how an arrow key moves, as [down, right]; null for other keys. */
 function arrow(event) {
   const moves = {

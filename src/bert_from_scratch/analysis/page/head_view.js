@@ -4,7 +4,7 @@ const SHOWN_SHARE = 0.005;
 const STRENGTHS = 10;
 const MAX_LINES = 800;
 
-// 指着或钉住的词片：{side, token, pinned}；null 时画出全部连线
+// 指着或钉住的词元：{side, token, pinned}；null 时画出全部连线
 let isolated = null;
 let areMarked = false;
 let linesBound = 0;
@@ -50,7 +50,7 @@ function moveBetweenTokens(event) {
   const place = [...list.children].indexOf(button.parentElement);
   const side = move[1] ? (move[1] > 0 ? "right" : "left") : list.id;
   const next = byId(side).children[clamp(place + move[0], numTokens - 1)].firstChild;
-  // 只有一个词片在 Tab 次序里，方向键带着它走
+  // 只有一个词元在 Tab 次序里，方向键带着它走
   button.tabIndex = -1;
   next.tabIndex = 0;
   if (isolated?.pinned) isolated.pinned = false;
@@ -111,7 +111,7 @@ function eachWeight({ rows, columns }, visit) {
 
 /** Returns the smallest weight that gets a line: not too many have one. */
 function lowestShown(places) {
-  const minimum = Math.max(isolated ? SHOWN_SHARE : state.minimum, Number.MIN_VALUE);
+  const minimum = Math.max(state.minimum, Number.MIN_VALUE);
   const { rows, columns } = places;
   const size = state.heads.size * (rows[1] - rows[0] + 1) * (columns[1] - columns[0] + 1);
   const weights = new Float32Array(size);
@@ -174,22 +174,27 @@ function meanShares(chosen) {
 }
 
 function tellPartners(shares) {
-  const readout = byId("lines-readout");
-  if (!shares) {
-    readout.textContent = `${word("lines_rest", numHeads, state.heads.size)} ${linesNote()}`;
-    return;
-  }
+  const found = shares ? partnersOf(shares) : word("lines_rest", numHeads, state.heads.size);
+  // 滑块对单个词元同样有效：线被略去时，两种情形都要说明
+  const said = [found, linesNote()].filter(Boolean);
+  byId("lines-readout").textContent = word("sentences", said);
+}
+
+/** Names the strongest partners of the isolated token; "" where none is. */
+function partnersOf(shares) {
   const best = shares
     .map((share, i) => [share, i])
     .sort((a, b) => b[0] - a[0])
     .slice(0, SHOWN_PARTNERS)
     .filter(([share]) => share >= SHOWN_SHARE);
-  const parts = best.map(([share, i]) => `“${tokens[i]}” ${percent(share)}`).join(", ");
-  readout.textContent = word(`lines_${isolated.side}`, tokens[isolated.token], parts);
+  if (best.length === 0) return "";
+  const parts = best.map(([share, i]) => `“${names[i]}” ${percent(share)}`);
+  return word(`lines_${isolated.side}`, names[isolated.token], word("listed", parts));
 }
 
-/** Says so where lines are left out: too many, or all too weak. */
+/** Says so where lines are left out: no head, too many, or all too weak. */
 function linesNote() {
+  if (state.heads.size === 0) return word("lines_no_head");
   if (numLines === 0) return word("lines_none", percent(state.minimum));
   const isCut = linesBound > Math.max(state.minimum, Number.MIN_VALUE);
   return isCut ? word("lines_cut", MAX_LINES, percent(linesBound)) : "";

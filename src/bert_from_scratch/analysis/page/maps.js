@@ -1,5 +1,9 @@
 const data = JSON.parse(byId("data").textContent);
 const tokens = data.tokens.map((token) => token.token);
+// 重复的词元带上位置，读数里才分得清是哪一个
+const names = tokens.map((token, i) =>
+  tokens.indexOf(token) === tokens.lastIndexOf(token) ? token : `${token}·${i}`,
+);
 const numTokens = tokens.length;
 const numLayers = data.model.num_hidden_layers;
 const numHeads = data.model.num_attention_heads;
@@ -89,8 +93,8 @@ function weightOf(maps, head, i, j) {
 }
 
 /**
- * Returns a weight that only so many lie above. The darkest colour stands for
- * it: with a hundredth above, one column does not pale all others.
+ * Returns a weight that only so many lie above. The strongest colour stands
+ * for it: with a hundredth above, one column does not pale all others.
  */
 function ceiling(values, start, end, above = Math.floor((end - start) / 100)) {
   let highest = 0;

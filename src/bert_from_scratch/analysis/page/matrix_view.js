@@ -62,15 +62,9 @@ function writeAxes(context) {
   for (let i = 0; i < numTokens; i += every) {
     const place = every === 1 ? (i + 0.5) * cell : i * cell + 6;
     if (place + 5 > matrixBox.side) break;
-    const label = fit(context, tokens[i], room);
     context.textAlign = "right";
-    context.fillText(label, left - 6, top + place);
-    context.save();
-    context.translate(left + place, top - 6);
-    context.rotate(-Math.PI / 2);
-    context.textAlign = "left";
-    context.fillText(label, 0, 0);
-    context.restore();
+    context.fillText(fit(context, tokens[i], room), left - 6, top + place);
+    writeAbove(context, tokens[i], left + place, top - 6, room);
   }
 }
 
@@ -91,7 +85,7 @@ function markCell() {
   }
   const [i, j] = matrixCursor;
   const weight = weightOf(state.maps, state.head, i, j);
-  readout.textContent = word("weight", tokens[i], tokens[j], weight.toFixed(6));
+  readout.textContent = word("weight", names[i], names[j], weight.toFixed(6));
   const { left, top, cell } = matrixBox;
   const context = byId("matrix").getContext("2d");
   context.strokeStyle = ink;

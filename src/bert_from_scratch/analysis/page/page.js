@@ -16,11 +16,14 @@ function select(layer, head) {
 }
 
 function toggleHead(head) {
-  if (!state.heads.delete(head)) {
-    state.heads.add(head);
-    // 矩阵跟着最后打开的头走
-    state.head = head;
-  }
+  if (!state.heads.delete(head)) state.heads.add(head);
+  // 矩阵跟着最后打开的头走；一个都没开时留在原处
+  state.head = [...state.heads].at(-1) ?? state.head;
+  draw();
+}
+
+function showAllHeads() {
+  state.heads = new Set(ALL_HEADS);
   draw();
 }
 
@@ -37,7 +40,7 @@ async function showLayer(layer) {
 /** Draws everything that depends on layer and heads. */
 function draw() {
   byId("layer").value = String(state.layer);
-  byId("head").value = String(state.head);
+  writeHeadChoice();
   const exactness = byId("exactness");
   exactness.textContent = word(isExact(state.layer) ? "exact" : "rounded");
   exactness.classList.toggle("exact", isExact(state.layer));
@@ -49,6 +52,18 @@ function draw() {
   markRole();
   drawClsText();
   document.body.dataset.drawn = `${state.layer}:${state.head}`;
+}
+
+/** Says in the toolbar which heads are shown: one, some, or all. */
+function writeHeadChoice() {
+  const { head, heads } = state;
+  const isOne = heads.size === 1;
+  const isAll = heads.size === numHeads;
+  const [all, some] = byId("head").options;
+  all.textContent = word("all");
+  some.textContent = word("some_heads", numHeads, heads.size);
+  byId("head").value = isOne ? String(head) : isAll ? "all" : "some";
+  byId("toolbar-hint").textContent = isOne ? word("toolbar_one") : word("toolbar_many", head);
 }
 
 /** Writes all words again, in the language of the moment. */
@@ -76,6 +91,7 @@ function writeNotes() {
   const hasMlm = ["BertForPreTraining", "BertForMaskedLM"].includes(data.model.architecture);
   if (hasMlm && !hasMask) notes.push(word("note_no_mask"));
   if (!hasMlm && hasMask) notes.push(word("note_no_mlm"));
+  if (hasMlm && data.pair !== null && !data.next_sentence) notes.push(word("note_no_nsp"));
   const hasHead = !hasMlm && !data.classification && data.model.architecture !== "BertModel";
   if (hasHead) notes.push(word("note_head", data.model.architecture));
   if (data.exact_layers.length < numLayers) notes.push(word("note_rounded", data.layer));
@@ -83,8 +99,12 @@ function writeNotes() {
 }
 
 function writeViews() {
-  const views = ["masks", "classes", "heads", "matrix", "model", "roles", "cls", "tokens"];
-  const isThere = { masks: data.masks.length > 0, classes: data.classification !== null };
+  const views = ["masks", "pair", "classes", "heads", "matrix", "model", "roles", "cls", "tokens"];
+  const isThere = {
+    masks: data.masks.length > 0,
+    pair: data.next_sentence !== null,
+    classes: data.classification !== null,
+  };
   const links = views
     .filter((view) => isThere[view] ?? true)
     .map((view) => make("a", { href: `#${view}-panel` }, word(`view_${view}`)));
@@ -101,11 +121,11 @@ function writeText() {
 function listen() {
   const number = (id) => Number(byId(id).value);
   byId("layer").addEventListener("change", () => showLayer(number("layer")));
-  byId("head").addEventListener("change", () => select(state.layer, number("head")));
-  byId("all-heads").addEventListener("click", () => {
-    state.heads = new Set(ALL_HEADS);
-    draw();
+  byId("head").addEventListener("change", () => {
+    if (byId("head").value === "all") showAllHeads();
+    else select(state.layer, number("head"));
   });
+  byId("all-heads").addEventListener("click", showAllHeads);
   byId("minimum").addEventListener("input", () => {
     state.minimum = number("minimum") / 100;
     byId("minimum-value").textContent = percent(state.minimum);
@@ -137,7 +157,9 @@ async function start() {
   const options = (count) =>
     Array.from({ length: count }, (_, n) => make("option", { value: String(n + 1) }, String(n + 1)));
   byId("layer").replaceChildren(...options(numLayers));
-  byId("head").replaceChildren(...options(numHeads));
+  // “若干个头”只能由色块得到，所以在列表里选不了
+  const wholes = [make("option", { value: "all" }), make("option", { value: "some", hidden: true })];
+  byId("head").replaceChildren(...wholes, ...options(numHeads));
   readColours();
   writeText();
   buildSwatches();

@@ -1,10 +1,9 @@
-const CHART = { width: 420, height: 190, left: 52, right: 92, top: 10, bottom: 26 };
-const SVG = "http://www.w3.org/2000/svg";
-
-/** Shows how each [MASK] is filled, and a classifier's answer. */
+/** Shows how each [MASK] is filled, the answer on a pair, and a classifier's. */
 function buildPredictions() {
   byId("masks-panel").hidden = data.masks.length === 0;
   byId("masks").replaceChildren(...data.masks.map(maskBlock));
+  byId("pair-panel").hidden = data.next_sentence === null;
+  if (data.next_sentence) byId("pair").replaceChildren(pairTable(data.next_sentence));
   byId("classes-panel").hidden = data.classification === null;
   if (data.classification) {
     byId("classes").replaceChildren(...classBlock(data.classification));
@@ -27,7 +26,7 @@ function maskBlock(mask) {
       "div",
       { class: "formation" },
       make("figure", {}, make("figcaption", {}, word("guesses")), guessTable(mask)),
-      make("figure", {}, make("figcaption", {}, word("course")), courseChart(mask)),
+      make("figure", {}, make("figcaption", {}, courseTitle(mask)), courseChart(mask)),
     ),
   );
 }
@@ -47,60 +46,30 @@ function guessTable(mask) {
   return make("div", { class: "scroll" }, make("table", { class: "guesses" }, make("tbody", {}, ...rows)));
 }
 
-function svg(tag, attributes, text = "") {
-  const element = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.textContent = text;
-  return element;
+function barCell(shown, share) {
+  const cell = make("td", { class: "number bar" }, shown);
+  cell.style.setProperty("--share", `${100 * share}%`);
+  return cell;
 }
 
-/** Draws the probabilities of the final words over the layers. */
-function courseChart(mask) {
-  const { width, height, left, right, top, bottom } = CHART;
-  const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img" });
-  chart.setAttribute("aria-label", word("course"));
-  const highest = Math.max(...mask.courses.flatMap((course) => course.probabilities), 1e-9);
-  const x = (layer) => left + (layer / numLayers) * (width - left - right);
-  const y = (chance) => height - bottom - (chance / highest) * (height - top - bottom);
-  for (const share of [0, 0.5, 1]) {
-    const at = y(share * highest);
-    chart.append(svg("line", { x1: left, x2: width - right, y1: at, y2: at, class: "grid" }));
-    chart.append(svg("text", { x: left - 6, y: at + 3, class: "tick end" }, percent(share * highest)));
-  }
-  const every = Math.ceil((numLayers + 1) / 13);
-  for (let layer = 0; layer <= numLayers; layer += every) {
-    chart.append(svg("text", { x: x(layer), y: height - 8, class: "tick middle" }, String(layer)));
-  }
-  const places = spread(mask.courses.map((course) => y(course.probabilities.at(-1))));
-  mask.courses.forEach((course, n) => {
-    const points = course.probabilities.map((chance, layer) => `${x(layer)},${y(chance)}`);
-    const line = svg("polyline", { points: points.join(" "), class: "course" });
-    const label = svg("text", { x: width - right + 8, y: places[n] + 4, class: "word" }, course.token);
-    for (const element of [line, label]) element.style.setProperty("--head", courseColour(n));
-    chart.append(line, label);
-  });
-  return chart;
-}
-
-/** Moves labels apart that would lie on each other. */
-function spread(places) {
-  const order = places.map((_, n) => n).sort((a, b) => places[a] - places[b]);
-  const moved = [...places];
-  const lowest = CHART.height - CHART.bottom;
-  order.forEach((n, k) => {
-    if (k > 0) moved[n] = Math.max(moved[n], moved[order[k - 1]] + 14);
-  });
-  const excess = Math.max(0, moved[order.at(-1)] - lowest);
-  if (excess > 0) {
-    [...order].reverse().forEach((n, k) => {
-      moved[n] = Math.min(moved[n], lowest - 14 * k);
-    });
-  }
-  return moved;
-}
-
-function courseColour(n) {
-  return `oklch(${isDark ? 0.76 : 0.55} 0.15 ${(250 + n * 72) % 360})`;
+/** Makes the table of the next-sentence head: the likelier answer is marked. */
+function pairTable(answer) {
+  const best = answer.follows >= answer.random ? "follows" : "random";
+  const rows = ["follows", "random"].map((key) =>
+    make(
+      "tr",
+      { class: key === best ? "chosen" : "" },
+      make("td", {}, word(key)),
+      barCell(percent(answer[key]), answer[key]),
+    ),
+  );
+  const headings = ["pair_answer", "probability"].map((key) => make("th", { scope: "col" }, word(key)));
+  return make(
+    "table",
+    { class: "classes" },
+    make("thead", {}, make("tr", {}, ...headings)),
+    make("tbody", {}, ...rows),
+  );
 }
 
 function classBlock({ problem, classes, attribution }) {
@@ -109,9 +78,7 @@ function classBlock({ problem, classes, attribution }) {
     .sort((a, b) => b.logit - a.logit)
     .map((one) => {
       const share = hasChances ? one.probability : 0;
-      const shown = hasChances ? percent(one.probability) : "–";
-      const cell = make("td", { class: "number bar" }, shown);
-      cell.style.setProperty("--share", `${100 * share}%`);
+      const cell = barCell(hasChances ? percent(one.probability) : "–", share);
       return make(
         "tr",
         { class: one.label === attribution.label ? "chosen" : "" },
@@ -141,7 +108,7 @@ function attributedText({ scores }) {
   const highest = Math.max(...scores.map(Math.abs)) || 1;
   const pieces = tokens.map((token, i) => {
     const side = scores[i] >= 0 ? "for" : "against";
-    const piece = make("span", { class: `tinted ${side}`, title: num(scores[i]) }, token);
+    const piece = make("span", { class: `tinted ${side}`, title: word("labelled", names[i], num(scores[i])) }, token);
     piece.style.setProperty("--share", `${(85 * Math.abs(scores[i])) / highest}%`);
     return piece;
   });

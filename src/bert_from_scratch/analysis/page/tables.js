@@ -1,8 +1,8 @@
-const ROLE_COLUMNS = ["layer", "head", "role", "entropy", "distance", "previous", "next", "separator"];
+const ROLE_COLUMNS = ["layer", "head", "role", "entropy", "distance", "previous", "next", "separator", "cls"];
 const TOKEN_COLUMNS = [
   "position", "token", "input_id", "segment", "token_norm", "segment_norm", "position_norm",
 ];
-const SHARES = new Set(["previous", "next", "separator"]);
+const SHARES = new Set(["previous", "next", "separator", "cls"]);
 
 let sorting = { column: "layer", falls: false };
 
@@ -50,7 +50,7 @@ function roleCell(head, column) {
   if (column === "role") {
     // 整行可点，这个按钮让键盘也能选
     const button = make("button", { type: "button", class: `role ${value}` }, word(value));
-    button.setAttribute("aria-label", `${word("layer_head", head.layer, head.head)}: ${word(value)}`);
+    button.setAttribute("aria-label", word("labelled", word("layer_head", head.layer, head.head), word(value)));
     return make("td", {}, button);
   }
   if (!SHARES.has(column)) {

@@ -19,6 +19,10 @@ from bert_from_scratch.model.layout import Layout
 
 # 单精度下，同一公式的两种算法（核、次序不同）相差的上限，相对于数值大小
 TOLERANCE = 1e-5
+# 穿过所有层之后舍入会累积；漏看一个词元的差别仍比它大一个数量级以上
+DEEP_TOLERANCE = 1e-4
+# 打分大到多少时，它自身的舍入开始左右概率
+PLAIN_SCORE = 10.0
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ def explicit_attention(
     x: Tensor,
     config: BertConfig,
     extended: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, float]:
     """Computes softmax(Q K' / sqrt(D) + extended) V, step by step.
 
     Args:
@@ -75,17 +79,23 @@ def explicit_attention(
         extended: What is added to the scores, [B, 1, 1, S]; None: nothing.
 
     Returns:
-        The attention probabilities, [B, N, S, S], and the output, [B, S, H].
+        The attention probabilities, [B, N, S, S]; the output, [B, S, H]; and
+        how far two ways of computing it in float32 may lie apart.
     """
     query, key, value = _project(attention, x, config)
     # 宽度取自配置，不取自模块：模块算错了缩放也骗不过这里
     scores = query @ key.transpose(-1, -2) / config.head_size**0.5
+    # 概率的误差与打分的误差成正比，打分的误差又与打分的大小成正比
+    allowed = TOLERANCE * max(
+        1.0, float(scores.detach().abs().max()) / PLAIN_SCORE
+    )
     if extended is not None:
         scores = scores + extended
     probabilities = scores.softmax(dim=-1)
     mixed = (probabilities @ value).transpose(1, 2).flatten(-2)
     weight, bias = attention.output.weight, attention.output.bias
-    return probabilities, F.linear(mixed, weight.to(x), bias.to(x))
+    output = F.linear(mixed, weight.to(x), bias.to(x))
+    return probabilities, output, allowed
 
 
 def _project(

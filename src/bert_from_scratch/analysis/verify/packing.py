@@ -13,7 +13,7 @@ from bert_from_scratch.analysis.verify.check import (
     at_most,
     equal,
 )
-from bert_from_scratch.analysis.verify.formula import TOLERANCE, difference
+from bert_from_scratch.analysis.verify.formula import DEEP_TOLERANCE, difference
 from bert_from_scratch.analysis.verify.subject import Subject
 from bert_from_scratch.data.batch import Batch, TokenSequence, pack, pad
 from bert_from_scratch.objectives.pretraining import BertForPreTraining
@@ -23,7 +23,8 @@ LABEL_EVERY = 3
 
 
 def _measure(subject: Subject) -> Iterator[Measurement]:
-    sequences = subject.sequences(*LENGTHS)
+    longest = subject.config.max_position_embeddings
+    sequences = subject.sequences(*LENGTHS, longest // 2)
     packed = pack(sequences)
     padded = pad(sequences, subject.tokenizer.pad_token_id)
     assert padded.attention_mask is not None
@@ -33,12 +34,12 @@ def _measure(subject: Subject) -> Iterator[Measurement]:
     yield at_most(
         Said("hidden states, packed against padded", "隐状态：拼接与补齐之差"),
         difference(in_pack.hidden_state, states),
-        TOLERANCE,
+        DEEP_TOLERANCE,
     )
     yield at_most(
         Said("pooled vectors, packed against padded", "句向量：拼接与补齐之差"),
         difference(in_pack.pooled, in_rows.pooled),
-        TOLERANCE,
+        DEEP_TOLERANCE,
     )
     yield from _measure_alone(subject, sequences, in_pack.hidden_state)
     yield from _measure_positions(subject, packed, in_pack.hidden_state)
@@ -59,7 +60,7 @@ def _measure_alone(
             "隐状态：拼接与逐条单算之差",
         ),
         difference(in_pack, torch.cat(alone)),
-        TOLERANCE,
+        DEEP_TOLERANCE,
     )
 
 
@@ -85,7 +86,7 @@ def _measure_positions(
             "隐状态：给出位置与模型自数位置之差",
         ),
         difference(counted.hidden_state, in_pack),
-        TOLERANCE,
+        DEEP_TOLERANCE,
     )
 
 
@@ -123,7 +124,7 @@ def _measure_loss(
                 f"{name.upper()} 损失 {float(part.mean):.4f}：拼接与补齐之差",
             ),
             difference(part.mean, other),
-            TOLERANCE,
+            DEEP_TOLERANCE,
         )
 
 

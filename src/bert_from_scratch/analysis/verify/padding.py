@@ -13,7 +13,7 @@ from bert_from_scratch.analysis.verify.check import (
     Said,
     at_most,
 )
-from bert_from_scratch.analysis.verify.formula import TOLERANCE, difference
+from bert_from_scratch.analysis.verify.formula import DEEP_TOLERANCE, difference
 from bert_from_scratch.analysis.verify.subject import Subject
 from bert_from_scratch.data.batch import TokenSequence
 
@@ -59,7 +59,7 @@ def _measure(subject: Subject) -> Iterator[Measurement]:
                         f"长度 {length}，{_SIDES[side].zh}填充 {amount} 个",
                     ),
                     _change(subject, sequence, amount, side),
-                    TOLERANCE,
+                    DEEP_TOLERANCE,
                 )
 
 

@@ -20,7 +20,7 @@ from bert_from_scratch.analysis.verify.check import (
 )
 from bert_from_scratch.analysis.verify.formula import difference, layer_inputs
 from bert_from_scratch.analysis.verify.subject import Subject
-from bert_from_scratch.data.batch import IGNORE_INDEX, Batch
+from bert_from_scratch.data.batch import IGNORE_INDEX, Batch, pad
 from bert_from_scratch.objectives.pretraining import BertForPreTraining
 
 # 用双精度比：erf 与 tanh 两种 GELU 之差在单精度的舍入里可能看不出来
@@ -45,6 +45,7 @@ def _measure(subject: Subject) -> Iterator[Measurement]:
             name = Said("embeddings", "嵌入")
         yield at_most(name, difference(ours[mask], other[mask]), AGREEMENT)
     yield _compare_attentions(subject, batch, theirs.attentions)
+    yield _compare_longest(subject, peer)
     # BertForMaskedLM 不带池化层，文件里有也不读
     pooler = getattr(peer, "bert", peer).pooler
     if subject.has_pooler and pooler is not None:
@@ -83,21 +84,20 @@ def _label(subject: Subject, batch: Batch) -> Batch:
 
 def _their_inputs(subject: Subject, batch: Batch) -> dict[str, Any]:
     """Returns the same batch as keyword arguments of transformers."""
-    assert batch.attention_mask is not None
-    assert batch.mlm_positions is not None
-    assert batch.mlm_labels is not None
+    mask = batch.attention_mask
     inputs: dict[str, Any] = {
         "input_ids": batch.input_ids,
         "token_type_ids": batch.token_type_ids,
-        "attention_mask": batch.attention_mask.long(),
+        "attention_mask": None if mask is None else mask.long(),
         "output_hidden_states": True,
         "output_attentions": True,
     }
-    if subject.pretraining is not None:
+    if subject.pretraining is not None and batch.mlm_positions is not None:
+        assert batch.mlm_labels is not None
         labels = torch.full_like(batch.input_ids, IGNORE_INDEX)
         labels.view(-1)[batch.mlm_positions] = batch.mlm_labels
         inputs["labels"] = labels
-    if subject.has_nsp_head:
+    if batch.nsp_labels is not None:
         inputs["next_sentence_label"] = batch.nsp_labels
     return inputs
 
@@ -107,7 +107,12 @@ def _import() -> ModuleType:
         return import_module("transformers")
     except ImportError:
         raise NotApplicable(
-            Said("transformers is not installed.", "没有安装 transformers。")
+            Said(
+                "transformers is not installed: wrong weights, positions, "
+                "segments or activations cannot be told by the other checks.",
+                "没有安装 transformers：权重、位置、分段或激活函数的错误，"
+                "其他检查看不出来。",
+            )
         ) from None
 
 
@@ -156,6 +161,29 @@ def _compare_attentions(
     ]
     return at_most(
         Said("attention weights, all layers", "注意力权重，所有层"),
+        float(torch.tensor(differences).max()),
+        AGREEMENT,
+    )
+
+
+def _compare_longest(subject: Subject, peer: Any) -> Measurement:
+    """Compares a pair that fills all positions, layer by layer."""
+    batch = pad([subject.longest()])
+    inputs = _their_inputs(subject, batch)
+    theirs = getattr(peer, "bert", peer)(
+        **inputs | {"output_attentions": False}
+    )
+    x, layout = subject.bert.embed(**batch.inputs())
+    ours = subject.bert.encoder.hidden_states(x, layout)
+    differences = [
+        difference(one, other)
+        for one, other in zip(ours, theirs.hidden_states, strict=True)
+    ]
+    return at_most(
+        Said(
+            f"hidden states of {batch.max_seqlen} tokens, all layers",
+            f"{batch.max_seqlen} 个词元的隐状态，所有层",
+        ),
         float(torch.tensor(differences).max()),
         AGREEMENT,
     )

@@ -24,6 +24,8 @@ from bert_from_scratch.tokenizer.wordpiece import Encoding
 
 DEFAULT_TEXTS = ("The man reads the [MASK].", "我喜欢学习人工[MASK]")
 SEED = 0
+MIN_PAIR = 5
+MIN_POSITIONS = 3
 TASK_ARCHITECTURES = (
     "BertForSequenceClassification",
     "BertForTokenClassification",
@@ -85,6 +87,11 @@ class Subject:
         config = BertConfig.load(directory / "config.json")
         tokenizer = WordPieceTokenizer.load(directory)
         limit = config.max_position_embeddings
+        if limit < MIN_POSITIONS:
+            raise BertError(
+                f"The model has {limit} positions; {MIN_POSITIONS} are the "
+                "fewest that can be verified."
+            )
         if texts:
             encodings = [_encode(tokenizer, text, limit) for text in texts]
         else:
@@ -150,11 +157,24 @@ class Subject:
         return [ordinary[place] for place in drawn.tolist()]
 
     def sequence(self, length: int, seed: int = SEED) -> Tokens:
-        """Makes a sequence of so many tokens: [CLS], words, [SEP]."""
+        """Makes a sequence of so many tokens: [CLS] words [SEP].
+
+        One of five tokens or more is a pair, where the model knows pairs.
+        """
         words = self.draw_ids(max(length - 2, 0), seed)
         cls, sep = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
         ids = [cls, *words, sep][:length]
-        return Tokens(ids, [0] * len(ids))
+        types = [0] * len(ids)
+        if length >= MIN_PAIR and self.config.type_vocab_size > 1:
+            # 没有第二段，分段嵌入算错了也看不出来
+            middle = length // 2
+            ids[middle] = sep
+            types[middle + 1 :] = [1] * (length - middle - 1)
+        return Tokens(ids, types)
+
+    def longest(self) -> Tokens:
+        """Makes the longest sequence that the model has positions for."""
+        return self.sequence(self.config.max_position_embeddings)
 
     def sequences(self, *lengths: int) -> list[TokenSequence]:
         """Returns the texts, then made sequences of these lengths."""

@@ -23,6 +23,7 @@ from bert_from_scratch.learn.lesson import (
     Matrix,
     Paragraph,
     round_number,
+    write_gap,
 )
 from bert_from_scratch.learn.minibert_layers import Floats
 
@@ -205,8 +206,8 @@ def _same_again(language: Language, found: HandAttention) -> tuple[Block, ...]:
             say(
                 "And BERT's own layer in this project, "
                 "`MultiHeadSelfAttention` with one head, given these weights, "
-                f"differs from the hand-made A and Z by {difference:.0e} at "
-                "most. BERT-base does this in "
+                "differs from the hand-made A and Z by "
+                f"{write_gap(difference)} at most. BERT-base does this in "
                 f"{BERT.num_hidden_layers} layers, each with "
                 f"{BERT.num_attention_heads} heads of {BERT.head_size} "
                 "numbers, adds a bias to every product, and joins the heads "
@@ -214,7 +215,7 @@ def _same_again(language: Language, found: HandAttention) -> tuple[Block, ...]:
                 "`bert inspect MODEL TEXT --out page.html`.",
                 "把这些权重交给本项目里 BERT 自己的层"
                 "（`MultiHeadSelfAttention`，一个头），"
-                f"得到的 A 和 Z 与手算最多相差 {difference:.0e}。"
+                f"得到的 A 和 Z 与手算最多相差 {write_gap(difference)}。"
                 f"BERT-base 有 {BERT.num_hidden_layers} 层，每层 "
                 f"{BERT.num_attention_heads} 个头，每个头 "
                 f"{BERT.head_size} 个数；每次乘法后加偏置，"

@@ -91,7 +91,7 @@ def _families(language: Language) -> tuple[Block, ...]:
             "rnn",
         ),
         (
-            "LSTM, GRU",
+            say("LSTM, GRU", "LSTM、GRU"),
             say("the same, with gates that keep", "同上，有门可以记住"),
             say(f"{LENGTH - 1} steps", f"{LENGTH - 1} 步"),
             "lstm, gru, bilstm",
@@ -162,14 +162,14 @@ def _word_vectors(language: Language) -> tuple[Block, ...]:
             say(
                 "word2vec learned vectors from raw text before BERT did: CBOW "
                 "guesses a word from its neighbours, skip-gram the neighbours "
-                "from the word. CBOW is nearly a masked language model; what "
-                "it lacks is that a word has one vector for all its meanings, "
-                "and that the neighbours are a bag. ELMo made vectors depend "
+                "from the word. CBOW is nearly a masked language model, but a "
+                "word has one vector for all its meanings, and the neighbours "
+                "are a bag. ELMo made vectors depend "
                 "on the sentence with two LSTMs, GPT with a Transformer that "
                 "looks to the left; BERT looks both ways in every layer.",
                 "在 BERT 之前，word2vec 已经能从生文本里学出词向量："
                 "CBOW 由邻居猜中间的词，skip-gram 由中间的词猜邻居。"
-                "CBOW 已经很像遮盖语言模型，只是一个词的所有意思共用"
+                "CBOW 已经很像掩码语言模型，只是一个词的所有意思共用"
                 "一个向量，邻居也只是一袋词。ELMo 用两个 LSTM 让向量随"
                 "句子变化，GPT 用只看左边的 Transformer；"
                 "BERT 每一层都同时看两边。",
@@ -195,7 +195,7 @@ def _forms(language: Language) -> tuple[Block, ...]:
         _mask_matrix(
             say(
                 "causal LM (GPT): guess the next word",
-                "因果（GPT）：猜下一个词",
+                "因果语言模型（GPT）：猜下一个词",
             ),
             causal_mask(len(SOURCE)),
             SOURCE,
@@ -204,7 +204,7 @@ def _forms(language: Language) -> tuple[Block, ...]:
         _mask_matrix(
             say(
                 "masked LM (BERT): guess the hidden word",
-                "遮盖（BERT）：猜遮住的词",
+                "掩码语言模型（BERT）：猜遮住的词",
             ),
             full_mask(len(masked), len(masked)),
             masked,
@@ -272,14 +272,14 @@ def _prices(language: Language) -> tuple[Block, ...]:
                     f"Masked: only {hidden} questions (15 %), but each with "
                     "both sides in view. It can read, which is what "
                     "classifying, tagging and answering need.",
-                    f"遮盖：只有 {hidden} 道题（15%），但每道都看得见两边。"
+                    f"掩码：只有 {hidden} 道题（15%），但每道都看得见两边。"
                     "它会读，分类、标注、问答要的正是读。",
                 ),
                 say(
                     "Sequence to sequence: reads and writes, with two stacks "
                     "to train and a pair of texts for every example.",
                     "序列到序列：又读又写，但要训练两个堆栈，"
-                    "每个样本也要成对的文字。",
+                    "每个样例也要成对的文字。",
                 ),
             )
         ),

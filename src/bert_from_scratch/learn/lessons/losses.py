@@ -17,6 +17,7 @@ from bert_from_scratch.learn.lesson import (
     Paragraph,
     Table,
     round_number,
+    write_gap,
 )
 from bert_from_scratch.learn.masking_counts import count_replacements
 from bert_from_scratch.learn.minibert_layers import (
@@ -140,10 +141,10 @@ def _gradient(language: Language) -> tuple[Block, ...]:
                 "Prediction minus answer: the right word is pushed up by what "
                 "it lacks to 1, every other word down by what it took. The "
                 "second row is measured by nudging one score at a time; the "
-                f"rows differ by {gap:.0e} at most, and each sums to 0.",
+                f"rows differ by {write_gap(gap)} at most, and each sums to 0.",
                 "预测减答案：正确的词离 1 差多少就抬高多少，"
                 "其他词占了多少就压低多少。第二行是逐个微调得分量出来的；"
-                f"两行最多相差 {gap:.0e}，而且每行之和都是 0。",
+                f"两行最多相差 {write_gap(gap)}，而且每行之和都是 0。",
             )
         ),
         Matrix(

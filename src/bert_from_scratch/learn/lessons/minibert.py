@@ -1,9 +1,6 @@
 """Lesson: a one-layer BERT in NumPy, every gradient by hand."""
 
 import inspect
-from collections.abc import Callable
-from dataclasses import replace
-from math import log
 
 import numpy as np
 
@@ -17,21 +14,30 @@ from bert_from_scratch.learn.lesson import (
     Lesson,
     Paragraph,
     Table,
-    round_number,
+    write_gap,
+)
+from bert_from_scratch.learn.lessons.minibert_runs import (
+    show_both_routes,
+    show_training,
 )
 from bert_from_scratch.learn.materials import Materials
 from bert_from_scratch.learn.minibert_data import Exercise
-from bert_from_scratch.learn.minibert_numpy import Adam, backward, forward
+from bert_from_scratch.learn.minibert_numpy import backward, forward
 from bert_from_scratch.learn.minibert_torch import TorchMiniBert
-from bert_from_scratch.learn.minibert_training import (
-    TrainedMiniBert,
-    lowest_loss,
-    train,
-)
+from bert_from_scratch.learn.syllabus import introduce_tutorial
 
-# 源文档报告的损失，写在这里只为对照；我们的数都是现算的
-DOCUMENT_LOSSES = {1: 3.86, 50: 1.21, 100: 0.66, 150: 0.29, 500: 0.1}
-EPOCHS_BY_BOTH_ROUTES = 5
+# 代码里的名字与公式里的字母
+SYMBOLS = {
+    "token": "E",
+    "query": "W_Q",
+    "key": "W_K",
+    "value": "W_V",
+    "gain": "gain",
+    "shift": "shift",
+    "dense": "W",
+    "dense_bias": "b",
+    "vocabulary_bias": "c",
+}
 
 
 def minibert(language: Language, materials: Materials) -> Lesson:
@@ -40,11 +46,13 @@ def minibert(language: Language, materials: Materials) -> Lesson:
     return Lesson(
         say("MiniBert, every gradient by hand", "MiniBert：每个梯度都手写"),
         (
+            Paragraph(introduce_tutorial(language)),
             *_model(language, materials.exercise),
             *_gradients(language),
+            *_code(language),
             *_check(language, materials.exercise),
-            *_training(language, materials.document_model),
-            *_both_routes(language, materials.document_model),
+            *show_training(language, materials.tutorial_model),
+            *show_both_routes(language, materials.tutorial_model),
         ),
     )
 
@@ -53,27 +61,32 @@ def _model(language: Language, exercise: Exercise) -> tuple[Block, ...]:
     say = speaker(language)
     parameters = exercise.first_parameters()
     size = sum(values.size for values in parameters.values())
-    num_words = len(exercise.vocabulary) - 1
+    num_entries = len(exercise.vocabulary)
     return (
         Paragraph(
             say(
                 f"Take {len(exercise.sentences)} short sentences over "
-                f"{num_words} words, such as "
+                f"{num_entries - 1} words, such as "
                 f"`{exercise.sentences[0]}`, hide one word of each behind "
-                "`[MASK]`, and let a small model guess it. The model is BERT "
-                f"cut down to one layer: vectors of {exercise.width} numbers, "
-                f"{size:,} weights.",
-                f"取 {len(exercise.sentences)} 个短句，共 {num_words} 个词，"
+                "`[MASK]`, and let a small model guess it. `[MASK]` needs a "
+                f"vector too, so the vocabulary has {num_entries} entries. "
+                "The model is BERT cut down to one layer, without positions: "
+                f"vectors of {exercise.width} numbers, {size:,} weights.",
+                f"取 {len(exercise.sentences)} 个短句，"
+                f"共 {num_entries - 1} 个词，"
                 f"例如 `{exercise.sentences[0]}`；每句用 `[MASK]` 遮住一个"
-                "词，让一个小模型去猜。这个模型就是只有一层的 BERT："
-                f"向量宽 {exercise.width}，共 {size:,} 个权重。",
+                "词，让一个小模型去猜。`[MASK]` 也要有自己的向量，"
+                f"所以词表有 {num_entries} 项。这个模型就是只有一层、"
+                f"没有位置的 BERT：向量宽 {exercise.width}，"
+                f"共 {size:,} 个权重。",
             )
         ),
         Formula(
             (
                 "x      = E[ids]",
                 "mixed  = dropout(softmax(x W_Q (x W_K)ᵀ / √D) x W_V)",
-                "h      = LayerNorm(x + mixed)",
+                "r      = x + mixed",
+                "h      = (r - mean(r)) / σ(r) · gain + shift",
                 "g      = GELU(h W + b)",
                 "logits = g Eᵀ + c",
                 "loss   = mean of -log softmax(logits)[hidden word]",
@@ -82,10 +95,12 @@ def _model(language: Language, exercise: Exercise) -> tuple[Block, ...]:
         Paragraph(
             say(
                 "`E` is used twice, to read words and to write them: the "
-                "output weights are tied. Dropout puts zeros into the mix at "
-                f"random ({exercise.dropout:.0%}) so that no single number "
-                "becomes indispensable.",
+                "output weights are tied. The line of `h` is LayerNorm, whose "
+                "`gain` and `shift` are learned like the rest. Dropout puts "
+                f"zeros into the mix at random ({exercise.dropout:.0%}) so "
+                "that no single number becomes indispensable.",
                 "`E` 用了两次：读词用它，写词也用它，这就是权重绑定。"
+                "`h` 那一行是 LayerNorm，`gain` 与 `shift` 也是学出来的。"
                 f"dropout 随机把混合结果的 {exercise.dropout:.0%} 置零，"
                 "免得哪一个数变得不可缺少。",
             )
@@ -116,6 +131,10 @@ def _gradients(language: Language) -> tuple[Block, ...]:
                 ("y = x W + b", "dx = dy Wᵀ,  dW = xᵀ dy,  db = Σ dy"),
                 ("y = x Φ(x)", "dx = dy (Φ(x) + x φ(x))"),
                 (
+                    "y = n · gain + shift",
+                    "dn = dy · gain,  dgain = Σ dy n,  dshift = Σ dy",
+                ),
+                (
                     "n = (x - mean) / σ",
                     "dx = (dn - mean(dn) - n mean(dn n)) / σ",
                 ),
@@ -126,23 +145,42 @@ def _gradients(language: Language) -> tuple[Block, ...]:
                 ("y = E[ids]", "dE[ids] += dy"),
             ),
         ),
+    )
+
+
+def _code(language: Language) -> tuple[Block, ...]:
+    say = speaker(language)
+    return (
         Paragraph(
             say(
-                "Attention is the longest of them, and still fits on a card. "
-                "This is the code that runs, taken from its file:",
-                "其中注意力最长，也不过半页。"
-                "下面是真正在跑的代码，直接取自源文件：",
+                "This is the code that runs, taken from its file. The "
+                "comments in it are in Chinese, as everywhere in this "
+                "project; they say why. Softmax, whose comment says: the "
+                "probabilities always sum to 1, so when one rises the others "
+                "fall, which is why the weighted mean is subtracted.",
+                "下面是真正在跑的代码，直接取自源文件；"
+                "说明文字（docstring）是英文，本项目处处如此，"
+                "说的是返回什么。先看 softmax：返回得分的梯度。",
             )
         ),
-        Code(_source(layers.softmax_backward)),
-        Code(_source(layers.attend_backward)),
+        Code(inspect.getsource(layers.softmax_backward)),
+        Paragraph(
+            say(
+                "Attention is the longest of them, and still fits on half a "
+                "page. Its comments say: the output is a product, weights "
+                "times V, so the gradient of one factor is multiplied by the "
+                "transpose of the other; and `x` went three ways, into Q, K "
+                "and V, so three gradients are added.",
+                "注意力最长，也不过半页：返回输入的梯度，"
+                "以及三个权重矩阵的梯度。",
+            )
+        ),
+        Code(inspect.getsource(layers.attend_backward)),
     )
 
 
 def _check(language: Language, exercise: Exercise) -> tuple[Block, ...]:
     say = speaker(language)
-    # 位置向量也一并检查：下一课要用
-    exercise = replace(exercise, with_positions=True)
     parameters = exercise.first_parameters()
     batch = next(exercise.epochs())[0]
     ours = backward(parameters, batch, forward(parameters, batch))
@@ -150,25 +188,28 @@ def _check(language: Language, exercise: Exercise) -> tuple[Block, ...]:
     rows = tuple(
         (
             name,
+            SYMBOLS[name],
             " × ".join(map(str, ours[name].shape)),
             f"{np.abs(theirs[name]).max():.1e}",
-            f"{np.abs(ours[name] - theirs[name]).max():.0e}",
+            write_gap(np.abs(ours[name] - theirs[name]).max()),
         )
-        for name in sorted(ours)
+        for name in SYMBOLS
     )
     return (
         Heading(say("Is it right?", "对不对？")),
         Paragraph(
             say(
                 "PyTorch derives gradients by itself. On the first batch, in "
-                "double precision, with the same dropout:",
+                "double precision, with the same dropout, for all the "
+                "weights of the formula:",
                 "PyTorch 会自动求导。用第一批数据、双精度、"
-                "同样的 dropout 来对照：",
+                "同样的 dropout，对公式里的全部权重逐一对照：",
             )
         ),
         Table(
             (
                 say("weight", "权重"),
+                say("in the formula", "公式中"),
                 say("shape", "形状"),
                 say("largest gradient", "最大梯度"),
                 say("largest difference", "最大差"),
@@ -176,100 +217,3 @@ def _check(language: Language, exercise: Exercise) -> tuple[Block, ...]:
             rows,
         ),
     )
-
-
-def _training(language: Language, run: TrainedMiniBert) -> tuple[Block, ...]:
-    say = speaker(language)
-    exercise = run.exercise
-    least = lowest_loss(next(exercise.epochs()), ordered=False)
-    know_nothing = log(len(exercise.vocabulary))
-    shown = [n for n in DOCUMENT_LOSSES if n <= len(run.losses)]
-    if len(run.losses) not in shown:
-        shown.append(len(run.losses))
-    rows = tuple(
-        (
-            str(n),
-            round_number(run.losses[n - 1]),
-            str(DOCUMENT_LOSSES.get(n, "")),
-        )
-        for n in shown
-    )
-    return (
-        Heading(say("Training", "训练")),
-        Paragraph(
-            say(
-                "Adam, also by hand, with learning rate "
-                f"{Adam().learning_rate:g}; the hidden "
-                "word of a sentence is drawn once. A model that knows nothing "
-                f"spreads its bets over {len(exercise.vocabulary)} words and "
-                f"pays ln {len(exercise.vocabulary)} = "
-                f"{round_number(know_nothing)}, which is where it starts.",
-                "优化器是 Adam，也是手写的，"
-                f"学习率 {Adam().learning_rate:g}；"
-                "每句遮哪个词只抽一次签。什么都不懂的模型把宝平摊在 "
-                f"{len(exercise.vocabulary)} 个词上，损失是 "
-                f"ln {len(exercise.vocabulary)} = "
-                f"{round_number(know_nothing)}，起点正是这里。",
-            )
-        ),
-        Table(
-            (
-                say("epoch", "轮次"),
-                say("loss", "损失"),
-                say("in the document, about", "文档中约为"),
-            ),
-            rows,
-        ),
-        Paragraph(
-            say(
-                "It cannot reach zero: some sentences become the same "
-                "question with different answers (who eats the apple?). The "
-                "least that any model without positions can pay here is "
-                f"{round_number(least)}.",
-                "损失到不了零：有些句子遮住一个词后问题相同，答案却不同"
-                "（谁吃苹果？）。没有位置信息的模型，在这里最低也要付出 "
-                f"{round_number(least)}。",
-            )
-        ),
-    )
-
-
-def _both_routes(language: Language, run: TrainedMiniBert) -> tuple[Block, ...]:
-    say = speaker(language)
-    num_epochs = min(EPOCHS_BY_BOTH_ROUTES, len(run.losses))
-    # 只重走开头几轮：每一步都一致，后面就没有理由不一致
-    exercise = replace(run.exercise, num_epochs=num_epochs)
-    torch_model = TorchMiniBert(exercise.first_parameters())
-    theirs = train(exercise, torch_model).losses
-    rows = tuple(
-        (str(n), f"{a:.12f}", f"{b:.12f}")
-        for n, (a, b) in enumerate(
-            zip(run.losses[:num_epochs], theirs, strict=True), start=1
-        )
-    )
-    return (
-        Heading(say("The same in PyTorch", "换成 PyTorch 再走一遍")),
-        Paragraph(
-            say(
-                "The same weights to start from, the same masks, PyTorch's "
-                "autograd and PyTorch's Adam. The losses agree epoch by epoch:",
-                "同样的初始权重、同样的遮盖，"
-                "换成 PyTorch 的自动求导和 Adam，损失逐轮一致：",
-            )
-        ),
-        Table((say("epoch", "轮次"), "NumPy", "PyTorch"), rows),
-        Paragraph(
-            say(
-                "Read the whole of it: `learn/minibert_layers.py` and "
-                "`learn/minibert_numpy.py`; the PyTorch twin is "
-                "`learn/minibert_torch.py`. Next: `bert learn positions`.",
-                "全部代码在 `learn/minibert_layers.py` 和 "
-                "`learn/minibert_numpy.py`，PyTorch 版在 "
-                "`learn/minibert_torch.py`。下一课：`bert learn positions`。",
-            )
-        ),
-    )
-
-
-def _source(function: Callable[..., object]) -> str:
-    return inspect.getsource(function)

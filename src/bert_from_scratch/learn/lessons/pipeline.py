@@ -1,9 +1,12 @@
 """Lesson: from text to vectors, with the ids of a real tokenizer."""
 
+import sys
+
 import torch
 from torch import Tensor
 
 from bert_from_scratch.data.batch import Batch, pad
+from bert_from_scratch.errors import BertError
 from bert_from_scratch.learn.language import Language, speaker
 from bert_from_scratch.learn.lesson import (
     Block,
@@ -12,6 +15,7 @@ from bert_from_scratch.learn.lesson import (
     Paragraph,
     Table,
     Transcript,
+    write_gap,
 )
 from bert_from_scratch.learn.lessons.pipeline_vectors import (
     show_embeddings,
@@ -33,8 +37,8 @@ def pipeline(language: Language, materials: Materials) -> Lesson:
     say = speaker(language)
     sample = materials.sample
     text, pair = materials.texts or TEXTS[language]
-    longest = sample.model.config.max_position_embeddings
-    encoding = sample.tokenizer.encode(text, pair, longest)
+    encoding = sample.tokenizer.encode(text, pair, sys.maxsize)
+    _check(sample, encoding)
     return Lesson(
         say("From text to vectors", "从文字到向量"),
         (
@@ -46,6 +50,23 @@ def pipeline(language: Language, materials: Materials) -> Lesson:
             *show_encoder(language, sample, encoding),
         ),
     )
+
+
+def _check(sample: SampleModel, encoding: Encoding) -> None:
+    """Refuses what the model cannot read whole."""
+    config = sample.model.config
+    if config.type_vocab_size < 2:
+        raise BertError(
+            f"{sample.name} knows no pairs: its type_vocab_size is "
+            f"{config.type_vocab_size}.",
+            hint="give another --model; this lesson shows a pair",
+        )
+    if len(encoding) > config.max_position_embeddings:
+        raise BertError(
+            f"The pair has {len(encoding)} tokens, over the maximum of "
+            f"{config.max_position_embeddings} (max_position_embeddings).",
+            hint="give a shorter --text and --pair",
+        )
 
 
 def _tokens(
@@ -65,13 +86,13 @@ def _tokens(
             f"{len(sample.tokenizer)} WordPieces from the built-in sentences, "
             "and random weights. Give your own with `--model DIR`.",
             "这里的模型是现做的 BERT-tiny：从内置的短句学到的 "
-            f"{len(sample.tokenizer)} 个词片，权重随机。"
+            f"{len(sample.tokenizer)} 个 WordPiece 词元，权重随机。"
             "可以用 `--model DIR` 换成你自己的。",
         )
     )
     return (
         Paragraph(origin),
-        Heading(say("1. Text to tokens to ids", "1. 文字、词片、编号")),
+        Heading(say("1. Text to tokens to ids", "1. 文字、词元、编号")),
         Paragraph(
             say(
                 "A word that the vocabulary knows is one token; another is "
@@ -80,7 +101,7 @@ def _tokens(
                 "cannot be built from pieces is `[UNK]`. An id is nothing but "
                 "the line number in `vocab.txt`, counted from 0.",
                 "词表里有的词就是一个词元；没有的，每次切下已知的最长一段，"
-                "词中的片段以 `##` 开头；汉字每个自成一个；"
+                "词中的小段以 `##` 开头；汉字每个自成一个；"
                 "怎么也拼不出来的就是 `[UNK]`。"
                 "编号只不过是它在 `vocab.txt` 里的行号，从 0 数起。",
             )
@@ -166,6 +187,7 @@ def _padding(
         attention_mask = batch.attention_mask.long()
     together = _run(sample, batch).flatten(0, 1)[attention_mask.flatten() > 0]
     alone = torch.cat([_run(sample, pad([one]))[0] for one in encodings])
+    gap = write_gap((together - alone).abs().max().item())
     # [文, 数组, 位置] -> [位置, 文与数组]：一行一个位置，长文也印得下
     columns = torch.stack([batch.input_ids, attention_mask], 1).flatten(0, 1)
     rows = tuple(
@@ -178,22 +200,22 @@ def _padding(
             say(
                 "Rows of a batch must be equally long, so the shorter one is "
                 "filled up with `[PAD]` and its mask says 0 there. No token "
-                "looks at padding, so it changes nothing: the vectors differ "
-                "from those of each text alone by "
-                f"{(together - alone).abs().max().item():.0e}.",
+                "looks at padding, so apart from rounding it changes "
+                "nothing: the largest difference from the vectors of each "
+                f"text alone is {gap}.",
                 "一批里各行必须等长，短的用 `[PAD]` 补齐，掩码在那里记 0。"
-                "没有词元会去看填充，所以结果不变："
-                "与各自单独计算相比，向量最多相差 "
-                f"{(together - alone).abs().max().item():.0e}。",
+                "没有词元会去看填充，所以除了舍入，结果不变："
+                f"与各自单独计算的向量相比，最大的差是 {gap}。",
             )
         ),
         Table(
             (
                 say("place", "位置"),
-                "A: input_ids",
-                "A: attention_mask",
-                "B: input_ids",
-                "B: attention_mask",
+                *(
+                    f"{text_name}{say(': ', '：')}{array}"
+                    for text_name in "AB"
+                    for array in ("input_ids", "attention_mask")
+                ),
             ),
             rows,
         ),

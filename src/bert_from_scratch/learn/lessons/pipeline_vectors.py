@@ -1,5 +1,8 @@
 """The second half of the pipeline: from three arrays to vectors."""
 
+from collections.abc import Sequence
+from unicodedata import east_asian_width
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -27,6 +30,8 @@ def show_embeddings(
 ) -> tuple[Block, ...]:
     """Shows how long each token's three vectors are, and their sum."""
     say = speaker(language)
+    width = sample.model.config.hidden_size
+    unit_length = f"√{width} = {round_number(width**0.5)}"
     batch, embedding = pad([encoding]), sample.model.embedding
     token = embedding.token(batch.input_ids)[0]
     segment = embedding.segment(batch.token_type_ids)[0]
@@ -35,7 +40,7 @@ def show_embeddings(
     stages = [token, segment, position, total, embedding.norm(total)]
     # 每个向量几百个数，印不下：用长度看各份的轻重
     lengths = np.stack([stage.norm(dim=-1).numpy() for stage in stages], 1)
-    tables = ", ".join(
+    tables = say(", ", "、").join(
         f"{name} {table.weight.shape[0]:,} × {table.weight.shape[1]:,}"
         for name, table in (
             ("E", embedding.token),
@@ -50,10 +55,16 @@ def show_embeddings(
                 "Each token looks up three rows, one for the word, one for "
                 "the sentence, one for the place, and adds them; LayerNorm "
                 f"follows. The tables are {tables}. Below, the length of "
-                "every vector.",
+                "every vector. LayerNorm gives the numbers of a vector mean 0 "
+                f"and variance 1, so in a fresh model each is {unit_length} "
+                "long; the gain and the shift that training learns change "
+                "that.",
                 "每个词元查三张表：词、句子、位置各一行，相加，"
                 f"再做 LayerNorm。三张表的大小：{tables}。"
-                "下面是各个向量的长度。",
+                "下面是各个向量的长度。"
+                "LayerNorm 让一个向量里的数均值为 0、方差为 1，"
+                f"所以在新模型里每个向量的长度都是 {unit_length}；"
+                "训练学到的增益与偏移会改变它。",
             )
         ),
         Matrix(
@@ -88,9 +99,11 @@ def show_encoder(
         Paragraph(
             say(
                 "Every layer keeps the shape: one row, its tokens, "
-                f"{x.shape[-1]} numbers each.",
+                f"{x.shape[-1]} numbers each. Every layer also ends with "
+                "LayerNorm, so the lengths are again those it gives.",
                 "每一层都不改变形状：一行，若干词元，"
-                f"每个 {x.shape[-1]} 个数。",
+                f"每个 {x.shape[-1]} 个数。每一层又都以 LayerNorm 结尾，"
+                "所以长度还是它给的那个长度。",
             )
         ),
         Table(
@@ -114,12 +127,26 @@ def show_encoder(
             )
         ),
         Transcript(
-            (
-                f"[CLS]  {_first_numbers(states[-1][0, 0])}",
-                f"{encoding.tokens[1]:<6} {_first_numbers(states[-1][0, 1])}",
+            align(
+                encoding.tokens[:2],
+                [_first_numbers(vector) for vector in states[-1][0, :2]],
             )
         ),
     )
+
+
+def align(labels: Sequence[str], texts: Sequence[str]) -> tuple[str, ...]:
+    """Returns lines of a label and a text, the texts below each other."""
+    widths = [_display_width(label) for label in labels]
+    return tuple(
+        f"{label}{' ' * (max(widths) - width)}  {text}"
+        for label, width, text in zip(labels, widths, texts, strict=True)
+    )
+
+
+def _display_width(text: str) -> int:
+    # 汉字占两格：按字符数补空格，中文那一行就会错位
+    return sum(1 + (east_asian_width(c) in "WF") for c in text)
 
 
 def _first_numbers(vector: Tensor) -> str:
