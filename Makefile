@@ -27,7 +27,8 @@ check: $(INSTALLED)
 
 # One process a core, one thread a process: small products gain nothing from
 # more threads, and wait for each other.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto \
+  --dist worksteal
 
 test: $(INSTALLED)
 	$(PYTEST)
