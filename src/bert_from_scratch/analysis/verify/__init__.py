@@ -1,4 +1,4 @@
-"""Doc 3 as a suite: what must be true of every BERT, measured on this one.
+"""Claims that must be true of every BERT, measured on this one.
 
 >>> from bert_from_scratch.analysis.verify import Subject, verify
 >>> verify(Subject.load("my-bert")).verdict
