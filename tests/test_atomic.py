@@ -314,3 +314,21 @@ def test_a_crash_leaves_nothing_of_a_new_folder(
         (scratch_dir / "half").write_text("half")
         raise failure
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_written_is_told_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    atomic.check_file(tmp_path / "new" / "file.txt")
+    assert list(tmp_path.iterdir()) == []
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BertError, match="a device or a pipe"):
+        atomic.check_file(tmp_path / "pipe")
+
+    def refuse(**rest: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    with pytest.raises(BertError, match="Read-only file system") as caught:
+        atomic.check_writable(tmp_path / "new")
+    assert caught.value.hint

@@ -100,6 +100,31 @@ def new_directory(directory: Path) -> Iterator[Path]:
         shutil.rmtree(scratch_dir, ignore_errors=True)
 
 
+def check_file(path: Path) -> None:
+    """Raises where no file can be put: before long work, not after it."""
+    check_writable(_plain_file(path).parent)
+
+
+def check_writable(directory: Path) -> None:
+    """Raises where nothing can be put: before long work, not after it.
+
+    Args:
+        directory: Need not exist yet.
+    """
+    check_directory(directory)
+    ancestors = (directory, *directory.absolute().parents)
+    nearest = next(path for path in ancestors if path.is_dir())
+    try:
+        # 真写一次才作数：只读的磁盘、root 用户，权限位都说不准
+        with tempfile.TemporaryFile(dir=nearest):
+            pass
+    except OSError as error:
+        raise BertError(
+            f"Cannot write to {directory}: {error.strerror}.",
+            hint="choose a folder that you may write to",
+        ) from error
+
+
 def _plain_file(path: Path) -> Path:
     """Returns where a file may be put; refuses folders, devices and pipes."""
     target = path.resolve()

@@ -1,6 +1,5 @@
 """`bert inspect`: one text from inside, as a page and as pictures."""
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -84,7 +83,11 @@ def inspect(
 
 def _check_outputs(out: Path, png: Path | None) -> None:
     """Refuses paths that cannot be written: before the work, not after."""
-    _check_file(out)
+    if out.is_dir():
+        raise BertError(
+            f"{out} is a folder, not a file.", hint=f"try {out / 'page.html'}"
+        )
+    atomic.check_file(out)
     if out.suffix.lower() not in (".html", ".htm"):
         raise BertError(
             f"--out writes an HTML page, not {out.name!r}.",
@@ -101,24 +104,7 @@ def _check_outputs(out: Path, png: Path | None) -> None:
         if png.suffix.lower() != ".png":
             raise BertError(f"--png writes PNG files, not {png.name!r}.")
         for path in picture_paths(png).values():
-            _check_file(path)
-
-
-def _check_file(path: Path) -> None:
-    if path.is_dir():
-        raise BertError(
-            f"{path} is a folder, not a file.", hint=f"try {path / 'page.html'}"
-        )
-    atomic.check_directory(path.parent)
-    nearest = next(p for p in path.absolute().parents if p.exists())
-    try:
-        # 真的写一下才算数：只读的磁盘、root 用户，权限位都说不准
-        with tempfile.TemporaryFile(dir=nearest):
-            pass
-    except OSError as error:
-        raise BertError(
-            f"Cannot write to {nearest}: {error.strerror}."
-        ) from error
+            atomic.check_file(path)
 
 
 def _tell(found: "Inspection", written: list[Path]) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bert_from_scratch import atomic
-from bert_from_scratch.errors import BertError
 from bert_from_scratch.learn.cards.pages import write_cards
 from bert_from_scratch.learn.language import LANGUAGES, Language, speaker
 from bert_from_scratch.learn.lesson import Lesson
@@ -45,17 +44,9 @@ def write_course(directory: Path, materials: Materials) -> list[Path]:
     Returns:
         The paths of the pages, the index first.
     """
-    atomic.check_directory(directory)
-    index_path = directory / "README.md"
-    # 目录页不必计算，先写：写不进去就立刻知道，不必等训练完
-    try:
-        atomic.write_text(index_path, index())
-    except OSError as error:
-        raise BertError(
-            f"Cannot write to {directory}: {error.strerror}.",
-            hint="choose a folder that you may write to",
-        ) from error
-    paths = [index_path]
+    atomic.check_writable(directory)
+    paths = [directory / "README.md"]
+    atomic.write_text(paths[0], index())
     for language in LANGUAGES:
         for topic in TOPICS:
             page = to_markdown(teach(topic.name, language, materials))

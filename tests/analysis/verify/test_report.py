@@ -174,6 +174,6 @@ def test_a_file_system_that_refuses_is_found_out(
     def refuse(*args: object, **rest: object) -> str:
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
     with pytest.raises(BertError, match="Read-only file system"):
         check_out(tmp_path)

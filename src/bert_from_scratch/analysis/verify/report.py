@@ -2,7 +2,6 @@
 
 import html
 import re
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from bert_from_scratch.analysis.verify.check import (
     Verdict,
 )
 from bert_from_scratch.analysis.verify.suite import Results
-from bert_from_scratch.errors import BertError
 
 RESULTS_NAME, REPORT_NAME = "results.json", "report.md"
 
@@ -38,21 +36,9 @@ def check_out(out: Path) -> None:
     Args:
         out: The folder for the report; it need not exist yet.
     """
-    atomic.check_directory(out)
+    atomic.check_writable(out)
     for name in (RESULTS_NAME, REPORT_NAME):
-        if (out / name).is_dir():
-            raise BertError(f"{out / name} is a folder, not a file.")
-    ancestors = (out, *out.absolute().parents)
-    nearest = next(path for path in ancestors if path.is_dir())
-    try:
-        # 真写一次才作数：权限位说可写，只读的文件系统照样拒绝
-        with tempfile.TemporaryDirectory(dir=nearest, prefix=".bert-"):
-            pass
-    except OSError as error:
-        raise BertError(
-            f"Cannot write to {out}: {error.strerror}.",
-            hint="give a folder of your own with --out",
-        ) from error
+        atomic.check_file(out / name)
 
 
 def save(results: Results, out: Path, language: Language = "en") -> None:
