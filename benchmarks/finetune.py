@@ -33,7 +33,8 @@ from bert_from_scratch.finetune.task import Output, Task
 from bert_from_scratch.finetune.tasks import make_task
 from bert_from_scratch.model.device import choose_device
 from bert_from_scratch.train.settings import TrainingSettings
-from bert_from_scratch.train.trainer import BertTrainer, StepResult
+from bert_from_scratch.train.step_result import StepResult
+from bert_from_scratch.train.trainer import BertTrainer
 from finetune_peer import Peer, Stopwatch
 
 # 每个任务：菜谱、数据所在、长度、学习率、轮数
@@ -154,6 +155,11 @@ class Contest:
         """Whether both sides compute in bf16."""
         return self.device.type == "cuda"
 
+    @property
+    def records_steps(self) -> bool:
+        """Whether our side records its steps, as `bert finetune` does."""
+        return self.half and self.task.is_recordable
+
     def play(self, seed: int) -> dict[str, Any]:
         """Trains both sides once; returns scores and speeds."""
         torch.manual_seed(seed)
@@ -195,6 +201,7 @@ class Contest:
             batch_size=self.arguments.batch_size,
             batch_tokens=self.arguments.batch_tokens,
             seed=seed,
+            has_few_shapes=self.records_steps,
         )
 
     def settings(self, source: ItemSource, seed: int) -> TrainingSettings:
@@ -207,6 +214,7 @@ class Contest:
             precision="bf16" if self.half else "fp32",
             compiles=self.arguments.compile,
             has_static_shapes=False,
+            records_steps=self.records_steps,
             seed=seed,
         )
 

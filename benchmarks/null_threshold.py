@@ -84,7 +84,6 @@ def make_plan(
         learning_rates=(5e-5,),
         seeds=(SEED,),
         epochs=arguments.epochs,
-        attention_dropout=0.0 if is_gpu else None,
         precision="bf16" if is_gpu else "fp32",
         device=arguments.device,
         options={"max_length": 384, "has_null": True},

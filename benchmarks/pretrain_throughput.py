@@ -28,7 +28,7 @@ from bert_from_scratch.train.assemble import Assembly, assemble
 from bert_from_scratch.train.defaults import make_plan
 from bert_from_scratch.train.flops import flops_per_token, peak_flops
 from bert_from_scratch.train.processes import Processes
-from bert_from_scratch.train.trainer import StepResult
+from bert_from_scratch.train.step_result import StepResult
 from pretrain_throughput_peer import PeerSpeed, measure_peer
 
 SEED = 0

@@ -20,7 +20,8 @@ from bert_from_scratch.finetune.task import Task
 from bert_from_scratch.finetune.tasks import make_task
 from bert_from_scratch.train.optimizer import build_optimizer
 from bert_from_scratch.train.settings import TrainingSettings
-from bert_from_scratch.train.trainer import BertTrainer, StepResult
+from bert_from_scratch.train.step_result import StepResult
+from bert_from_scratch.train.trainer import BertTrainer
 
 pytestmark = pytest.mark.slow
 

@@ -10,6 +10,7 @@ from bert_from_scratch import BertConfig, BertError, BertForPreTraining
 from bert_from_scratch import BertModel as Bert
 from bert_from_scratch.data.batch import IGNORE_INDEX, Batch, pack, pad
 from bert_from_scratch.model import Packed, Padded, TransformerBlock
+from bert_from_scratch.model.attention import _attend_varlen
 from bert_from_scratch.tokenizer import Encoding
 
 CONFIG = BertConfig(
@@ -244,3 +245,27 @@ def test_gpu_paths_agree_with_the_cpu(
     torch.testing.assert_close(
         actual.float().cpu(), expected, atol=tolerance, rtol=tolerance
     )
+
+
+@pytest.mark.gpu
+def test_the_packed_kernel_drops_single_attention_weights() -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    length, width = 64, 64
+    query, key = torch.randn(2, 4 * length, 1, width, device="cuda").bfloat16()
+    # 以单位阵为值：输出就是（丢弃之后的）注意力权重本身
+    value = torch.eye(length, device="cuda").repeat(4, 1)[:, None].bfloat16()
+    starts = torch.arange(5, device="cuda", dtype=torch.int32) * length
+    layout = Packed(starts, length)
+    torch.manual_seed(0)
+    kept = _attend_varlen(query, key, value, layout, 0.0).float()
+    dropped = _attend_varlen(query, key, value, layout, 0.25).float()
+    is_zero = dropped == 0
+    assert is_zero.float().mean().item() == pytest.approx(0.25, abs=0.03)
+    torch.testing.assert_close(
+        dropped[~is_zero], kept[~is_zero] / 0.75, atol=1e-2, rtol=2e-2
+    )
+    torch.manual_seed(1)
+    again = _attend_varlen(query, key, value, layout, 0.25)
+    torch.manual_seed(1)
+    assert again.equal(_attend_varlen(query, key, value, layout, 0.25))

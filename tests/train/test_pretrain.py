@@ -406,10 +406,10 @@ def test_out_of_memory_names_a_size_that_fits(
     """A step of over 600 tokens at once does not fit, a smaller one does."""
     real = BertTrainer._backward
 
-    def limited(self: BertTrainer, batch: Any, *rest: Any) -> None:
+    def limited(self: BertTrainer, batch: Any, *rest: Any) -> Any:
         if len(batch.input_ids) > 600:
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
-        real(self, batch, *rest)
+        return real(self, batch, *rest)
 
     monkeypatch.setattr(BertTrainer, "_backward", limited)
     with pytest.raises(BertError, match="Out of memory with 1,024") as caught:

@@ -20,11 +20,11 @@ from bert_from_scratch.train.checkpoint import (
     save_checkpoint,
 )
 from bert_from_scratch.train.settings import TrainingSettings
-from bert_from_scratch.train.trainer import (
-    BertTrainer,
+from bert_from_scratch.train.step_result import (
     NonFiniteLossError,
     StepResult,
 )
+from bert_from_scratch.train.trainer import BertTrainer
 
 from ..data.conftest import VOCAB_SIZE, MakeShards, make_shards, make_tokenizer
 

@@ -73,7 +73,7 @@ class FinetuneOptions:
     ] = None
     attention_dropout: Annotated[
         float | None,
-        typer.Option(help="By default the model's; on a GPU 0, for speed."),
+        typer.Option(help="Of attention weights; by default the model's own."),
     ] = None
     limit: Annotated[
         int | None, typer.Option(help="Train on so many examples at most.")

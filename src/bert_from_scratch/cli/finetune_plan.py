@@ -75,7 +75,7 @@ def make_plan(
         layer_decay=options.layer_decay,
         patience=options.patience,
         class_weights=class_weights,
-        attention_dropout=_choose_dropout(options, model),
+        attention_dropout=options.attention_dropout,
         precision=_choose_precision(options),
         compiles=options.compiles,
         device=options.device,
@@ -162,16 +162,6 @@ def _parse_rates(text: str | None, recipe: Recipe | None) -> tuple[float, ...]:
             f"--lr must be a number, several, or grid; got {text!r}.",
             hint="as in --lr 5e-5,3e-5,2e-5",
         ) from None
-
-
-def _choose_dropout(
-    options: FinetuneOptions, model: Path | None
-) -> float | None:
-    is_gpu = choose_device(options.device).type == "cuda"
-    if options.attention_dropout is not None or model is None or not is_gpu:
-        return options.attention_dropout
-    # GPU 上变长注意力的快内核没有 dropout：与预训练一样取 0，并写进模型卡
-    return 0.0
 
 
 def _choose_precision(options: FinetuneOptions) -> Literal["fp32", "bf16"]:

@@ -4,7 +4,7 @@ Letters: B sequences, S positions of a padded row, T tokens in all, P positions
 to predict.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, Self, TypeAlias
 
@@ -102,12 +102,23 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Self:
         """Returns the same batch on another device."""
-        moved: dict[str, Any] = {
-            field.name: value.to(device, non_blocking=True)
+        return self._map(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def pin_memory(self) -> Self:
+        """Returns the same batch where a GPU can fetch it by itself."""
+        return self._map(Tensor.pin_memory)
+
+    def clone(self) -> Self:
+        """Returns a copy with memory of its own."""
+        return self._map(Tensor.clone)
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> Self:
+        changed: dict[str, Any] = {
+            field.name: change(value)
             for field in fields(self)
             if isinstance(value := getattr(self, field.name), Tensor)
         }
-        return replace(self, **moved)
+        return replace(self, **changed)
 
 
 def pack(sequences: Sequence[TokenSequence]) -> Batch:

@@ -80,10 +80,12 @@ def mask_tokens(
     lengths = batch.cu_seqlens.diff()
     owners = batch.token_owners()
     # 抽签以“哪条序列、第几个词”为键，与批次怎么切分、放在哪张卡上无关
-    base = torch.tensor(_mix_numbers(seed, step))
-    keys = _mix(base.to(batch.input_ids.device), batch.sequence_keys)
+    device = batch.input_ids.device
+    # 在设备上填一个数：从 CPU 抄过去要等前面的计算全部结束
+    base = torch.full((), _mix_numbers(seed, step), device=device)
+    keys = _mix(base, batch.sequence_keys)
     units = _deciding_places(batch)
-    ordinary = _ordinary_ids(rule, batch.input_ids.device)
+    ordinary = _ordinary_ids(rule, device)
     is_word = ordinary.index_select(0, batch.input_ids)
     counts = _count_hidden(batch.cu_seqlens, is_word, rule.mask_rate)
     # index_select、repeat_interleave 比方括号取值快三四倍

@@ -1,8 +1,8 @@
 """Where batches come from: a place in the data, and what follows it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
 
 from bert_from_scratch.data.batch import Batch
 
@@ -37,6 +37,11 @@ class StepData:
     micro_batches: list[Batch]
     num_tokens: int
     following: Position
+
+    def pin_memory(self) -> Self:
+        """Returns the same step where a GPU can fetch it by itself."""
+        batches = [batch.pin_memory() for batch in self.micro_batches]
+        return replace(self, micro_batches=batches)
 
 
 class StepSource(Protocol):

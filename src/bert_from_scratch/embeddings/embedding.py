@@ -1,9 +1,11 @@
 """h = LayerNorm(E(token) + S(segment) + P(position)), then dropout."""
 
+import torch
 from torch import Tensor, nn
 
 from bert_from_scratch.config import BertConfig
 from bert_from_scratch.embeddings.dropout import Dropout
+from bert_from_scratch.embeddings.layer_norm import LayerNorm
 
 
 class BertEmbedding(nn.Module):
@@ -19,7 +21,7 @@ class BertEmbedding(nn.Module):
         self.segment = nn.Embedding(config.type_vocab_size, width)
         # 位置向量是学出来的，不是正弦函数；表有多长，句子就最多多长
         self.position = nn.Embedding(config.max_position_embeddings, width)
-        self.norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
+        self.norm = LayerNorm(width, eps=config.layer_norm_eps)
         self.dropout = Dropout(config.hidden_dropout_prob)
 
     def forward(
@@ -38,4 +40,8 @@ class BertEmbedding(nn.Module):
         """
         x = self.token(input_ids)
         x = x + self.segment(token_type_ids) + self.position(position_ids)
-        return self.dropout(self.norm(x))
+        x = self.norm(x)
+        if torch.is_autocast_enabled(x.device.type):
+            # 残差流从这里起就是半精度：逐点运算的时间全花在读写内存上
+            x = x.to(torch.get_autocast_dtype(x.device.type))
+        return self.dropout(x)

@@ -31,7 +31,8 @@ from bert_from_scratch.train.checkpoint import (
 )
 from bert_from_scratch.train.recorder import Progress
 from bert_from_scratch.train.run_directory import RunDirectory
-from bert_from_scratch.train.trainer import BertTrainer, StepResult
+from bert_from_scratch.train.step_result import StepResult
+from bert_from_scratch.train.trainer import BertTrainer
 
 Report = Callable[[Progress], None]
 Announce = Callable[[str], None]

@@ -268,6 +268,12 @@ class _Run:
         torch.manual_seed(where.seed)
         model = self._new_model()
         freeze_layers(model, plan.freeze_layers)
+        records_steps = (
+            self.task.is_recordable
+            and self.device.type == "cuda"
+            and plan.precision == "bf16"
+            and self.processes.count == 1
+        )
         source = ItemSource(
             self.items,
             self.task.collate,
@@ -275,6 +281,7 @@ class _Run:
             batch_tokens=plan.batch_tokens,
             seed=where.seed,
             processes=self.processes,
+            has_few_shapes=records_steps,
         )
         total = plan.epochs * source.num_steps()
         settings = TrainingSettings(
@@ -285,6 +292,7 @@ class _Run:
             precision=plan.precision,
             compiles=plan.compiles,
             has_static_shapes=False,
+            records_steps=records_steps,
             seed=where.seed,
             log_every=plan.log_every,
             checkpoint_every=plan.checkpoint_every,

@@ -3,11 +3,15 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-import torch
 from torch import Tensor
 
-from bert_from_scratch.data.batch import IGNORE_INDEX, Batch
+from bert_from_scratch.data.batch import Batch
 from bert_from_scratch.data.counter_random import permutation
+from bert_from_scratch.data.filling import (
+    fill_up,
+    ignored_like,
+    round_up_tokens,
+)
 from bert_from_scratch.data.steps import Position, StepData
 from bert_from_scratch.data.token_budget import cut_by_tokens, longest_first
 from bert_from_scratch.finetune.items import Item
@@ -33,13 +37,31 @@ class ItemSource:
         batch_tokens: int,
         seed: int,
         processes: Processes = Processes(),  # noqa: B008
+        has_few_shapes: bool = False,
     ) -> None:
+        """Prepares the steps of all epochs.
+
+        Args:
+            items: What is drawn, each with labels.
+            collate: Makes a packed batch of some.
+            batch_size: Items a step.
+            batch_tokens: Tokens of a micro-batch at the most.
+            seed: Decides the order.
+            processes: The group that shares every step.
+            has_few_shapes: Whether batches are filled up a little, so that
+                many of them have one shape.
+        """
         self._items = items
         self._collate = collate
         self._batch_size = batch_size
         self._batch_tokens = batch_tokens
         self._seed = seed
         self._processes = processes
+        self._has_few_shapes = has_few_shapes
+        self._max_length = max(
+            (len(s.input_ids) for item in items for s in item.sequences),
+            default=0,
+        )
 
     def num_steps(self, epoch: int = 0) -> int:
         """Returns how many steps an epoch has; the last may be smaller."""
@@ -90,12 +112,24 @@ class ItemSource:
             parts = cut_by_tokens(
                 longest_first(lengths), lengths, self._batch_tokens
             )
-            batches = [self._collate([mine[n] for n in part]) for part in parts]
+            batches = [self._make([mine[n] for n in part]) for part in parts]
         else:
             # 最后一步的条目可能少于进程数：没分到的进程也要走完，但不计损失
             batches = [_without_labels(self._collate(items[:1]))]
         num_tokens = sum(item.num_tokens for item in items)
         return StepData(batches, num_tokens, following)
+
+    def _make(self, items: list[Item]) -> Batch:
+        batch = self._collate(items)
+        if not self._has_few_shapes:
+            return batch
+        num_tokens = sum(item.num_tokens for item in items)
+        return fill_up(
+            batch,
+            round_up_tokens(num_tokens, self._max_length),
+            (self._batch_size + 1) * len(items[0].sequences),
+            self._max_length,
+        )
 
 
 def _without_labels(batch: Batch) -> Batch:
@@ -108,7 +142,4 @@ def _without_labels(batch: Batch) -> Batch:
 
 
 def _ignored(labels: Tensor | None) -> Tensor | None:
-    if labels is None:
-        return None
-    is_number = labels.is_floating_point()
-    return torch.full_like(labels, float("nan") if is_number else IGNORE_INDEX)
+    return None if labels is None else ignored_like(labels)

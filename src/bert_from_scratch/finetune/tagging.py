@@ -147,6 +147,11 @@ class TaggingTask(Task[TagExample, TagPrediction]):
                 done += 1
         return items
 
+    @property
+    def is_recordable(self) -> bool:
+        """Not with a BiLSTM: it reads the lengths of every batch."""
+        return self.features is None
+
     def collate(self, items: Sequence[Item]) -> Batch:
         """Packs sentences; labels are long [T], at first tokens of words."""
         windows = [_window(item) for item in items]

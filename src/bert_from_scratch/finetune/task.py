@@ -46,6 +46,11 @@ class Task(ABC, Generic[Example, Prediction]):
     name: ClassVar[str]
     metric: str
 
+    @property
+    def is_recordable(self) -> bool:
+        """Whether a step does the same work for all batches of one shape."""
+        return True
+
     @abstractmethod
     def items(self, examples: Sequence[Example]) -> list[Item]:
         """Encodes examples; those with labels can be trained on."""

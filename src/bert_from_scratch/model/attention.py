@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bert_from_scratch.config import BertConfig
-from bert_from_scratch.model.layout import Layout, Packed, Padded
+from bert_from_scratch.model.layout import Layout, Packed, Padded, select
 
 if torch.cuda.is_available():
     # 内核只在 GPU 上有；没有 GPU 时不导入，每条命令快一秒半
@@ -30,15 +30,19 @@ class MultiHeadSelfAttention(nn.Module):
         self.qkv = nn.Linear(width, 3 * width)
         self.output = nn.Linear(width, width)
 
-    def forward(self, x: Tensor, layout: Layout) -> Tensor:
+    def forward(
+        self, x: Tensor, layout: Layout, places: Tensor | None = None
+    ) -> Tensor:
         """Mixes the tokens of each sequence by a fused kernel.
 
         Args:
             x: Hidden states, float [B, S, H] or packed [T, H].
             layout: Where the sequences lie in `x`.
+            places: Which results are wanted, as places in the flattened
+                batch, long [P]; None: all.
 
         Returns:
-            Hidden states of the same shape as `x`.
+            Hidden states of the same shape as `x`; [P, H] with `places`.
         """
         query, key, value = self._split_heads(x)
         dropout_prob = self.dropout_prob if self.training else 0.0
@@ -46,7 +50,8 @@ class MultiHeadSelfAttention(nn.Module):
             mixed = _attend_packed(query, key, value, layout, dropout_prob)
         else:
             mixed = _attend_padded(query, key, value, layout, dropout_prob)
-        return self.output(mixed.flatten(-2))
+        mixed = mixed.flatten(-2)
+        return self.output(mixed if places is None else select(mixed, places))
 
     def weights(self, x: Tensor, layout: Layout) -> Tensor:
         """Computes the attention probabilities, for analysis.
@@ -97,13 +102,9 @@ def _attend_packed(
     """Attends within packed sequences; all tensors are [T, N, D]."""
     if query.device.type == "cpu":
         return _attend_by_length(query, key, value, layout, dropout)
-    has_kernel = query.is_cuda and query.dtype in _HALF_TYPES and not dropout
-    if has_kernel:
-        starts, longest = layout.cu_seqlens, layout.max_seqlen
-        mixed = varlen_attn(query, key, value, starts, starts, longest, longest)
-        assert isinstance(mixed, Tensor)
-        return mixed
-    # 变长内核不支持 dropout 与 fp32：退回到补齐、计算、再取出的慢路
+    if query.is_cuda and query.dtype in _HALF_TYPES:
+        return _attend_varlen(query, key, value, layout, dropout)
+    # 变长内核不支持 fp32：退回到补齐、计算、再取出的慢路
     mixed = _attend_padded(
         _to_rows(query, layout),
         _to_rows(key, layout),
@@ -112,6 +113,31 @@ def _attend_packed(
         dropout,
     )
     return mixed[_row_index(layout, len(query))]
+
+
+def _attend_varlen(
+    query: Tensor, key: Tensor, value: Tensor, layout: Packed, dropout: float
+) -> Tensor:
+    """Attends by the kernel for sequences of any length, on a GPU."""
+    starts, longest = layout.cu_seqlens, layout.max_seqlen
+    if not dropout:
+        mixed = varlen_attn(query, key, value, starts, starts, longest, longest)
+        assert isinstance(mixed, Tensor)
+        return mixed
+    # varlen_attn 没有 dropout 参数，它背后的算子有
+    mixed, *_ = torch.ops.aten._flash_attention_forward(
+        query,
+        key,
+        value,
+        starts,
+        starts,
+        longest,
+        longest,
+        dropout,
+        is_causal=False,
+        return_debug_mask=False,
+    )
+    return mixed
 
 
 def _attend_by_length(

@@ -74,6 +74,7 @@ class BertModel(StoredModel):
         position_ids: Tensor | None = None,
         cu_seqlens: Tensor | None = None,
         max_seqlen: int | None = None,
+        places: Tensor | None = None,
     ) -> EncoderOutput:
         """Encodes a padded batch [B, S], or a packed one [T].
 
@@ -89,6 +90,10 @@ class BertModel(StoredModel):
                 [B + 1]. It is what makes a batch packed.
             max_seqlen: Upper bound on the packed lengths; looked up in
                 `cu_seqlens` when None.
+            places: Where the last hidden states are wanted, as places in the
+                flattened batch (row * S + column when padded), long [P];
+                `hidden_state` is [P, H] then. Nothing else is computed in
+                the last block, besides the [CLS]. None: everywhere.
         """
         x, layout = self.embed(
             input_ids,
@@ -98,8 +103,13 @@ class BertModel(StoredModel):
             cu_seqlens,
             max_seqlen,
         )
-        x = self.encoder(x, layout)
-        return EncoderOutput(x, self.pooler(layout.first_tokens(x)))
+        if places is None:
+            x = self.encoder(x, layout)
+            return EncoderOutput(x, self.pooler(layout.first_tokens(x)))
+        wanted = torch.cat((places, layout.first_places(x)))
+        x = self.encoder(x, layout, wanted)
+        chosen, first = x.tensor_split((len(places),))
+        return EncoderOutput(chosen, self.pooler(first))
 
     def embed(
         self,

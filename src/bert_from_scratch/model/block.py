@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 from bert_from_scratch.config import BertConfig
 from bert_from_scratch.embeddings.dropout import Dropout
+from bert_from_scratch.embeddings.layer_norm import LayerNorm
 from bert_from_scratch.model.attention import MultiHeadSelfAttention
-from bert_from_scratch.model.layout import Layout
+from bert_from_scratch.model.layout import Layout, select
 
 _gelu_tanh = partial(F.gelu, approximate="tanh")
 
@@ -44,13 +45,25 @@ class TransformerBlock(nn.Module):
         super().__init__()
         width, eps = config.hidden_size, config.layer_norm_eps
         self.attention = MultiHeadSelfAttention(config)
-        self.attention_norm = nn.LayerNorm(width, eps=eps)
+        self.attention_norm = LayerNorm(width, eps=eps)
         self.feed_forward = FeedForward(config)
-        self.output_norm = nn.LayerNorm(width, eps=eps)
+        self.output_norm = LayerNorm(width, eps=eps)
         self.dropout = Dropout(config.hidden_dropout_prob)
 
-    def forward(self, x: Tensor, layout: Layout) -> Tensor:
-        """Maps hidden states, float [..., H], to the same shape."""
+    def forward(
+        self, x: Tensor, layout: Layout, places: Tensor | None = None
+    ) -> Tensor:
+        """Maps hidden states, float [..., H], to the same shape.
+
+        Args:
+            x: Hidden states, float [B, S, H] or packed [T, H].
+            layout: Where the sequences lie in `x`.
+            places: Which results are wanted, as places in the flattened
+                batch, long [P]; the result is [P, H] then. None: all.
+        """
+        mixed = self.attention(x, layout, places)
+        if places is not None:
+            x = select(x, places)
         # 原版 BERT 是后归一化：先加残差，再做 LayerNorm
-        x = self.attention_norm(x + self.dropout(self.attention(x, layout)))
+        x = self.attention_norm(x + self.dropout(mixed))
         return self.output_norm(x + self.dropout(self.feed_forward(x)))

@@ -1,5 +1,7 @@
 """The stack of Transformer blocks."""
 
+from typing import cast
+
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -23,15 +25,37 @@ class BertEncoder(nn.Module):
             TransformerBlock(config) for _ in range(config.num_hidden_layers)
         )
 
-    def forward(self, x: Tensor, layout: Layout) -> Tensor:
-        """Maps embeddings, float [..., H], to the last hidden states."""
-        for block in self.blocks:
-            if self.recomputes and self.training:
-                # 反向时重算会恢复随机状态，dropout 与前向完全一致
-                x = checkpoint(block, x, layout, use_reentrant=False)
-            else:
-                x = block(x, layout)
-        return x
+    def forward(
+        self, x: Tensor, layout: Layout, places: Tensor | None = None
+    ) -> Tensor:
+        """Maps embeddings, float [..., H], to the last hidden states.
+
+        Args:
+            x: Embeddings, float [B, S, H] or packed [T, H].
+            layout: Where the sequences lie in `x`.
+            places: Which of the last hidden states are wanted, as places in
+                the flattened batch, long [P]; the result is [P, H] then.
+        """
+        *earlier, last = self.blocks
+        for block in earlier:
+            x = self._run(block, x, layout)
+        # 最后一块之后没有人再看别的位置：只算损失要用的那些
+        return self._run(last, x, layout, places)
+
+    def _run(
+        self,
+        block: nn.Module,
+        x: Tensor,
+        layout: Layout,
+        places: Tensor | None = None,
+    ) -> Tensor:
+        if self.recomputes and self.training:
+            # 反向时重算会恢复随机状态，dropout 与前向完全一致
+            return cast(
+                "Tensor",
+                checkpoint(block, x, layout, places, use_reentrant=False),
+            )
+        return cast("Tensor", block(x, layout, places))
 
     def hidden_states(self, x: Tensor, layout: Layout) -> list[Tensor]:
         """Returns the embeddings and the output of every block, L + 1 in all.

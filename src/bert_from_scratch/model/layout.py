@@ -26,6 +26,11 @@ class Padded:
         """Returns each sequence's first vector ([CLS]), [B, ...]."""
         return x[:, 0]
 
+    def first_places(self, x: Tensor) -> Tensor:
+        """Returns where each [CLS] of `x` is, in the flattened batch, [B]."""
+        num_rows, length = x.shape[:2]
+        return torch.arange(0, num_rows * length, length, device=x.device)
+
 
 @dataclass(frozen=True)
 class Packed:
@@ -53,8 +58,12 @@ class Packed:
 
     def first_tokens(self, x: Tensor) -> Tensor:
         """Returns each sequence's first vector ([CLS]), [B, ...]."""
+        return x[self.first_places(x)]
+
+    def first_places(self, x: Tensor) -> Tensor:
+        """Returns where each [CLS] of `x` is, long [B]."""
         # 静态形状末尾的空序列没有词，指向最后一个位置即可，其标签不计损失
-        return x[self.cu_seqlens[:-1].long().clamp(max=len(x) - 1)]
+        return self.cu_seqlens[:-1].long().clamp(max=len(x) - 1)
 
     def sequence_ids(self, num_tokens: int) -> Tensor:
         """Returns which sequence each token belongs to, long [T]."""
@@ -70,3 +79,17 @@ class Packed:
 
 
 Layout = Padded | Packed
+
+
+def select(x: Tensor, places: Tensor) -> Tensor:
+    """Picks hidden states by their places in the flattened batch.
+
+    Args:
+        x: Float [B, S, H] or packed [T, H].
+        places: Row * S + column when padded, long [P].
+
+    Returns:
+        Float [P, H].
+    """
+    # 反向是一次 index_add，比方括号取值的排序累加快
+    return x.reshape(-1, x.shape[-1]).index_select(0, places)

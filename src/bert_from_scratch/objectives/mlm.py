@@ -9,8 +9,11 @@ from torch import Tensor, nn
 
 from bert_from_scratch.config import BertConfig
 from bert_from_scratch.data.batch import IGNORE_INDEX
+from bert_from_scratch.embeddings.layer_norm import LayerNorm
 from bert_from_scratch.model.block import ACTIVATION_FUNCTIONS
 from bert_from_scratch.objectives.output import Part, count_labels
+
+ALIGNMENT = 64
 
 
 class MaskedLMHead(nn.Module):
@@ -20,7 +23,7 @@ class MaskedLMHead(nn.Module):
         super().__init__()
         width = config.hidden_size
         self.dense = nn.Linear(width, width)
-        self.norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
+        self.norm = LayerNorm(width, eps=config.layer_norm_eps)
         self.activation = ACTIVATION_FUNCTIONS[config.hidden_act]
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
@@ -36,7 +39,14 @@ class MaskedLMHead(nn.Module):
         """
         x = self.norm(self.activation(self.dense(hidden_state)))
         # 输出权重与词嵌入是同一个矩阵：参数更少，且两处一起学习
-        return F.linear(x, token_embedding, self.bias)
+        if not x.is_cuda:
+            return F.linear(x, token_embedding, self.bias)
+        # 词表补到 64 的倍数再乘：GPU 的矩阵单元要求对齐，否则慢几倍
+        num_words = len(token_embedding)
+        extra = -num_words % ALIGNMENT
+        weight = F.pad(token_embedding, (0, 0, 0, extra))
+        bias = F.pad(self.bias, (0, extra))
+        return F.linear(x, weight, bias)[..., :num_words]
 
 
 class MaskedLMLoss(nn.Module):

@@ -5,7 +5,8 @@ sums, and whoever knows the whole step (all of its micro-batches, on all
 processes) divides.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from torch import Tensor
 
@@ -31,6 +32,10 @@ class Part:
         """The mean over this batch; 0 (not NaN) where nothing is labelled."""
         # 除以真正带标签的个数，而不是 B*S，否则损失随填充量变化
         return self.total / self.count.clamp(min=1)
+
+    def detach(self) -> Self:
+        """Returns the numbers without the way back."""
+        return replace(self, total=self.total.detach())
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from bert_from_scratch.errors import BertError
 from bert_from_scratch.model.bert import BertModel
 from bert_from_scratch.model.directory import StoredModel
 from bert_from_scratch.model.initialise import initialise
+from bert_from_scratch.model.layout import select
 from bert_from_scratch.objectives.mlm import MaskedLMHead, MaskedLMLoss
 from bert_from_scratch.objectives.nsp import NSPHead, NSPLoss
 from bert_from_scratch.objectives.output import Part, StepOutput, count_labels
@@ -39,10 +40,10 @@ class BertForPreTraining(StoredModel):
         Loss = MLM + NSP, as in the paper; a batch without `nsp_labels` has
         the MLM part alone, and the reverse.
         """
-        output = self.bert(**batch.inputs())
+        output = self.bert(**batch.inputs(), places=batch.mlm_positions)
         parts: dict[str, Part] = {}
         if batch.mlm_positions is not None and batch.mlm_labels is not None:
-            logits = self.mlm_logits(output.hidden_state, batch.mlm_positions)
+            logits = self._score(output.hidden_state)
             parts["mlm"] = self.mlm_loss(logits, batch.mlm_labels)
         if batch.nsp_labels is not None:
             logits = self.nsp_head(output.pooled)
@@ -72,6 +73,7 @@ class BertForPreTraining(StoredModel):
             Logits, float [P, V].
         """
         # 只在被遮盖处计算词表打分：全位置打分要多花约五分之一的算力
-        width = hidden_state.shape[-1]
-        chosen = hidden_state.reshape(-1, width)[mlm_positions]
+        return self._score(select(hidden_state, mlm_positions))
+
+    def _score(self, chosen: Tensor) -> Tensor:
         return self.mlm_head(chosen, self.bert.embedding.token.weight)

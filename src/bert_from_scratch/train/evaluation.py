@@ -31,7 +31,11 @@ class Totals:
 
     def mean(self) -> PartResult:
         """Returns the means; the only wait for the device."""
-        total, correct, count = self.sums.tolist()
+        return self.average(*self.sums.tolist())
+
+    @staticmethod
+    def average(total: float, correct: float, count: float) -> PartResult:
+        """Divides the sums."""
         return PartResult(total / max(count, 1), correct / max(count, 1))
 
 

@@ -30,7 +30,8 @@ from bert_from_scratch.train.pretraining_plan import PretrainingPlan
 from bert_from_scratch.train.processes import Processes, join_processes
 from bert_from_scratch.train.recorder import Progress, Recorder
 from bert_from_scratch.train.run_directory import RunDirectory
-from bert_from_scratch.train.trainer import BertTrainer, NonFiniteLossError
+from bert_from_scratch.train.step_result import NonFiniteLossError
+from bert_from_scratch.train.trainer import BertTrainer
 
 logger = logging.getLogger(__name__)
 

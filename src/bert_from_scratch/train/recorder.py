@@ -15,8 +15,9 @@ from bert_from_scratch.train.checkpoint import (
 )
 from bert_from_scratch.train.evaluation import PartResult
 from bert_from_scratch.train.run_directory import RunDirectory
+from bert_from_scratch.train.step_result import StepResult
 from bert_from_scratch.train.tensorboard import TensorBoard
-from bert_from_scratch.train.trainer import BertTrainer, StepResult
+from bert_from_scratch.train.trainer import BertTrainer
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,8 @@ class TrainingSettings:
         compiles: Whether to use torch.compile.
         has_static_shapes: Whether all batches have one shape, so that code
             compiled for it alone is the fastest.
+        records_steps: Whether a GPU records a step of each shape and repeats
+            it by itself (CUDA graphs); on one process.
         shards_weights: Whether several processes divide weights and averages
             among them (FSDP2) instead of each keeping all (DDP).
         seed: Decides weights, order, masks and dropout.
@@ -55,6 +57,7 @@ class TrainingSettings:
     precision: Precision = "fp32"
     compiles: bool = False
     has_static_shapes: bool = True
+    records_steps: bool = False
     shards_weights: bool = False
     seed: int = 0
     log_every: int = 10

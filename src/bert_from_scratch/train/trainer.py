@@ -1,10 +1,15 @@
 """BertTrainer: one loop for pre-training and fine-tuning."""
 
-import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import (
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
 import torch
@@ -15,8 +20,7 @@ from bert_from_scratch.data.batch import Batch
 from bert_from_scratch.data.counter_random import hash_places
 from bert_from_scratch.data.prefetch import prefetch
 from bert_from_scratch.data.steps import Position, StepData, StepSource
-from bert_from_scratch.errors import BertError
-from bert_from_scratch.objectives.output import StepOutput
+from bert_from_scratch.objectives.output import Part, StepOutput
 from bert_from_scratch.train.budget import Budget
 from bert_from_scratch.train.checkpoint import TrainingState
 from bert_from_scratch.train.evaluation import (
@@ -26,7 +30,13 @@ from bert_from_scratch.train.evaluation import (
 )
 from bert_from_scratch.train.optimizer import build_optimizer
 from bert_from_scratch.train.processes import Processes
+from bert_from_scratch.train.recorded_step import Backward, RecordedStep
 from bert_from_scratch.train.settings import TrainingSettings
+from bert_from_scratch.train.step_result import (
+    NonFiniteLossError,
+    StepResult,
+    TakenStep,
+)
 
 
 class Trainable(Protocol):
@@ -40,43 +50,12 @@ class Trainable(Protocol):
 
 
 @dataclass(frozen=True)
-class StepResult:
-    """What came of one step.
+class _Gradients:
+    """What a step has computed before any weight is changed."""
 
-    Attributes:
-        step: Its number, counted from 1.
-        loss: Sum of the parts' losses.
-        parts: Loss and accuracy by part.
-        learning_rate: That was used.
-        gradient_norm: Before clipping.
-        num_tokens: Real tokens, over all processes.
-        wait_seconds: Spent on waiting for data.
-    """
-
-    step: int
-    loss: float
-    parts: dict[str, PartResult]
-    learning_rate: float
-    gradient_norm: float
-    num_tokens: int
-    wait_seconds: float = field(default=0.0, compare=False)
-
-
-class NonFiniteLossError(BertError):
-    """The loss is infinite or not a number; the step was not taken.
-
-    Attributes:
-        result: The step that was not taken.
-    """
-
-    def __init__(self, result: StepResult) -> None:
-        parts = (f"{n} {p.loss}" for n, p in result.parts.items())
-        super().__init__(
-            f"The loss is {result.loss} at step {result.step} "
-            f"({', '.join(parts)}).",
-            hint="start a new run with a lower --lr or a longer warm-up",
-        )
-        self.result = result
+    data: StepData
+    totals: dict[str, Totals]
+    wait_seconds: float = 0.0
 
 
 class BertTrainer:
@@ -108,10 +87,25 @@ class BertTrainer:
         self.source = source
         self.settings = settings
         self.processes = processes
+        self._records_steps = (
+            settings.records_steps
+            and self.device.type == "cuda"
+            and processes.count == 1
+        )
         self._is_sharded = processes.count > 1 and settings.shards_weights
         # 先切分再建优化器：Adam 的均值要跟着切开的权重走
         self._runner = self._wrap(self.model)
+        self._run_step: Backward = self._backward
+        if self._records_steps:
+            self._run_step = RecordedStep(self._backward)
         self.optimizer = build_optimizer(self.model, settings, rate_scales)
+        # GPU 上不等数字就走下一步；不知道损失是否有限，由优化器自己跳过
+        self._runs_ahead = self.device.type == "cuda"
+        self._skips_by_itself = (
+            self._runs_ahead
+            and not self._is_sharded
+            and isinstance(self.optimizer, torch.optim.AdamW)
+        )
         self.state = TrainingState()
         self.budget = Budget(settings, source)
         self._parameters = [
@@ -159,15 +153,39 @@ class BertTrainer:
         Returns:
             Whether the budget was used up.
         """
+        with closing(self._take_steps()) as steps:
+            for step in steps:
+                if self.processes.any(after_step(self._read(step))):
+                    self._zero_gradients()
+                    return self.is_over
+        return True
+
+    def _take_steps(self) -> Generator[TakenStep]:
+        """Yields steps when their numbers should be read.
+
+        Whoever gets a step finds weights and state as it left them.
+        """
+        taken: TakenStep | None = None
         while not self.is_over:
             position = self._advance()
-            with closing(prefetch(self.source.steps(position))) as steps:
+            with closing(prefetch(self._prepared(position))) as steps:
                 while not self.is_over and self._advance() == position:
-                    result = self._train_next(steps)
+                    gradients = self._compute_next(steps)
+                    if taken is not None:
+                        # GPU 已在算下一步的梯度：这时读数，它不必停下来等
+                        yield taken
+                    taken = self._apply(gradients)
                     position = self.state.position
-                    if self.processes.any(after_step(result)):
-                        return self.is_over
-        return True
+                    if not self._runs_ahead:
+                        yield taken
+                        taken = None
+        if taken is not None:
+            yield taken
+
+    def _prepared(self, position: Position) -> Iterator[StepData]:
+        """Yields steps whose memory the device can read by itself."""
+        for data in self.source.steps(position):
+            yield data.pin_memory() if self.device.type == "cuda" else data
 
     def _advance(self) -> Position:
         """Enters the next phase when it is time; returns the place."""
@@ -175,11 +193,11 @@ class BertTrainer:
         self.state = replace(self.state, position=position)
         return position
 
-    def _train_next(self, steps: Iterator[StepData]) -> StepResult:
+    def _compute_next(self, steps: Iterator[StepData]) -> _Gradients:
         start = time.monotonic()
         data = next(steps)
         waited = time.monotonic() - start
-        return replace(self.train_batch(data), wait_seconds=waited)
+        return replace(self._compute(data), wait_seconds=waited)
 
     def train_epoch(self) -> list[StepResult]:
         """Trains to the end of the current epoch."""
@@ -197,6 +215,10 @@ class BertTrainer:
         Raises:
             NonFiniteLossError: Before any weight has changed.
         """
+        return self._read(self._apply(self._compute(data)))
+
+    def _compute(self, data: StepData) -> _Gradients:
+        """Computes the gradients of a step; waits for nothing."""
         step = self.state.step
         self._seed(step)
         self.model.train()
@@ -209,19 +231,17 @@ class BertTrainer:
         for number, batch in enumerate(batches):
             is_last = number + 1 == len(batches)
             with self._hold_back_sync(not is_last):
-                self._backward(batch, counts, totals)
-        result = self._describe(data, totals)
-        if not math.isfinite(result.loss):
-            self.optimizer.zero_grad()
-            raise NonFiniteLossError(result)
-        return self._update(data, result)
+                parts = self._run_step(batch, counts)
+            for name, part in parts.items():
+                totals[name].add(part)
+        for total in totals.values():
+            self.processes.sum(total.sums)
+        return _Gradients(data, totals)
 
     def _backward(
-        self,
-        batch: Batch,
-        counts: dict[str, Tensor],
-        totals: dict[str, Totals],
-    ) -> None:
+        self, batch: Batch, counts: dict[str, Tensor]
+    ) -> dict[str, Part]:
+        """Adds the gradients of a batch; returns the sums of its parts."""
         with self._autocast():
             parts = self._runner(batch).parts
         # 分母是整步（所有微批、所有进程）的标签数：梯度恰好等于一个大批次
@@ -229,8 +249,11 @@ class BertTrainer:
         losses = [parts[n].total / c.clamp(min=1) for n, c in counts.items()]
         # DDP 会把梯度除以进程数，这里先乘回来
         (torch.stack(losses).sum() * self.processes.count).backward()
-        for name, part in parts.items():
-            totals[name].add(part)
+        return {name: part.detach() for name, part in parts.items()}
+
+    def _zero_gradients(self) -> None:
+        # 录下的步骤往固定的地址累加梯度：只能清零，不能丢掉
+        self.optimizer.zero_grad(set_to_none=not self._records_steps)
 
     def _count(self, batches: list[Batch]) -> dict[str, Tensor]:
         """Counts the labels of the whole step, over all processes."""
@@ -243,34 +266,34 @@ class BertTrainer:
             for name in counts[0]
         }
 
-    def _describe(
-        self, data: StepData, totals: dict[str, Totals]
-    ) -> StepResult:
-        """Reads the numbers of a step; the loop's only wait for the device."""
-        for total in totals.values():
-            self.processes.sum(total.sums)
-        parts = {name: total.mean() for name, total in totals.items()}
-        return StepResult(
-            step=self.state.step + 1,
-            loss=sum(part.loss for part in parts.values()),
-            parts=parts,
-            learning_rate=0.0,
-            gradient_norm=0.0,
-            num_tokens=data.num_tokens,
-        )
-
-    def _update(self, data: StepData, result: StepResult) -> StepResult:
+    def _apply(self, gradients: _Gradients) -> TakenStep:
         """Clips, steps, and moves on to the next place in the data."""
+        state, data = self.state, gradients.data
+        losses = torch.stack([t.sums[0] for t in gradients.totals.values()])
+        is_lost = ~losses.isfinite().all()
         norm = nn.utils.clip_grad_norm_(
             self._parameters, self.settings.max_gradient_norm
         )
-        state = self.state
+        if hasattr(norm, "full_tensor"):
+            norm = norm.full_tensor()
         factor = self.budget.rate_factor(state.step, state.position)
         rate = factor * self.settings.learning_rate
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["rate_scale"]
+        taken = TakenStep.of(
+            gradients.totals,
+            norm,
+            before=state,
+            learning_rate=rate,
+            num_tokens=data.num_tokens,
+            wait_seconds=gradients.wait_seconds,
+        )
+        if self._skips_by_itself:
+            cast("Any", self.optimizer).found_inf = is_lost.float()
+        elif is_lost:
+            return taken
         self.optimizer.step()
-        self.optimizer.zero_grad()
+        self._zero_gradients()
         self.budget.tick(self.processes)
         self.budget.start_schedule()
         self.state = replace(
@@ -281,9 +304,17 @@ class BertTrainer:
             schedule_start=self.budget.schedule_start,
             num_tokens=state.num_tokens + data.num_tokens,
         )
-        if hasattr(norm, "full_tensor"):
-            norm = norm.full_tensor()
-        return replace(result, learning_rate=rate, gradient_norm=float(norm))
+        return taken
+
+    def _read(self, step: TakenStep) -> StepResult:
+        """Reads the numbers of a step; the loop's only wait for the device."""
+        result = step.read()
+        if not result.is_finite:
+            # 这一步没有改动权重，就当没有走过
+            self.state = step.before
+            self._zero_gradients()
+            raise NonFiniteLossError(result)
+        return result
 
     def evaluate(self, batches: Iterable[Batch]) -> dict[str, PartResult]:
         """Computes loss and accuracy of each part on labelled batches."""

@@ -9,6 +9,7 @@ from bert_from_scratch.analysis.verify.loss import LOSS_AT_LABELS
 from bert_from_scratch.analysis.verify.subject import Subject
 from bert_from_scratch.analysis.verify.suite import run_check
 from bert_from_scratch.data.batch import IGNORE_INDEX
+from bert_from_scratch.model.layout import Layout
 from bert_from_scratch.objectives import MaskedLMLoss, Part
 
 from .conftest import judge
@@ -80,16 +81,17 @@ def test_a_right_loss_at_wrong_places_fails(
     subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert subject.pretraining is not None
-    model = type(subject.pretraining)
-    original = model.mlm_logits
+    encoder = subject.pretraining.bert.encoder
+    original = encoder.forward
 
-    def shifted(self: "model", states: Tensor, places: Tensor) -> Tensor:  # type: ignore[valid-type]
-        # 只在训练那条路上错位：逐位打分时位置是连续的
-        if bool((places.diff() == 1).all()):
-            return original(self, states, places)
-        return original(self, states, (places + 1).clamp(max=len(places)))
+    def shifted(
+        x: Tensor, layout: Layout, places: Tensor | None = None
+    ) -> Tensor:
+        if places is not None:
+            places = (places + 1) % x.shape[:-1].numel()
+        return original(x, layout, places)
 
-    monkeypatch.setattr(model, "mlm_logits", shifted)
+    monkeypatch.setattr(encoder, "forward", shifted)
     assert judge(LOSS_AT_LABELS, subject) == "fail"
 
 

@@ -12,7 +12,7 @@ from bert_from_scratch.analysis.verify.packing import PACKED_EQUALS_PADDED
 from bert_from_scratch.analysis.verify.subject import Subject
 from bert_from_scratch.analysis.verify.suite import run_check
 from bert_from_scratch.data.batch import Batch, TokenSequence, pack
-from bert_from_scratch.model.layout import Packed
+from bert_from_scratch.model.layout import Layout, Packed
 
 from .conftest import judge
 
@@ -79,12 +79,15 @@ def test_a_loss_at_other_places_fails(
 ) -> None:
     model = subject.pretraining
     assert model is not None
-    original = model.mlm_logits
+    encoder = model.bert.encoder
+    original = encoder.forward
 
-    def shift_packed(states: Tensor, places: Tensor) -> Tensor:
-        if states.dim() == 2:
-            places = (places + 1) % len(states)
-        return original(states, places)
+    def shift_packed(
+        x: Tensor, layout: Layout, places: Tensor | None = None
+    ) -> Tensor:
+        if places is not None and isinstance(layout, Packed):
+            places = (places + 1) % len(x)
+        return original(x, layout, places)
 
-    monkeypatch.setattr(model, "mlm_logits", shift_packed)
+    monkeypatch.setattr(encoder, "forward", shift_packed)
     assert judge(PACKED_EQUALS_PADDED, subject) == "fail"

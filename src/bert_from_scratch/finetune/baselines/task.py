@@ -73,6 +73,11 @@ class WordClassificationTask(ClassificationTask):
             **settings,
         )
 
+    @property
+    def is_recordable(self) -> bool:
+        """Not these networks: they read the lengths of every batch."""
+        return False
+
     def new_model(self, model_dir: Path) -> nn.Module:
         """Makes a fresh network; there is no pre-trained one."""
         del model_dir

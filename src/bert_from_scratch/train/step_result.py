@@ -1,0 +1,124 @@
+"""What came of one step: taken at once, read when the numbers are here."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from bert_from_scratch.errors import BertError
+from bert_from_scratch.train.checkpoint import TrainingState
+from bert_from_scratch.train.evaluation import PartResult, Totals
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """The numbers of one step.
+
+    Attributes:
+        step: Its number, counted from 1.
+        loss: Sum of the parts' losses.
+        parts: Loss and accuracy by part.
+        learning_rate: That was used.
+        gradient_norm: Before clipping.
+        num_tokens: Real tokens, over all processes.
+        wait_seconds: Spent on waiting for data.
+    """
+
+    step: int
+    loss: float
+    parts: dict[str, PartResult]
+    learning_rate: float
+    gradient_norm: float
+    num_tokens: int
+    wait_seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the loss is a number."""
+        return math.isfinite(self.loss)
+
+
+class NonFiniteLossError(BertError):
+    """The loss is infinite or not a number; the step was not taken.
+
+    Attributes:
+        result: The step that was not taken.
+    """
+
+    def __init__(self, result: StepResult) -> None:
+        parts = (f"{n} {p.loss}" for n, p in result.parts.items())
+        super().__init__(
+            f"The loss is {result.loss} at step {result.step} "
+            f"({', '.join(parts)}).",
+            hint="start a new run with a lower --lr or a longer warm-up",
+        )
+        self.result = result
+
+
+@dataclass(frozen=True)
+class TakenStep:
+    """A step whose numbers may still be on their way from the device.
+
+    Attributes:
+        before: Where training stood before it.
+    """
+
+    before: TrainingState
+    learning_rate: float
+    num_tokens: int
+    wait_seconds: float
+    _names: tuple[str, ...]
+    _numbers: Tensor
+    _arrival: torch.cuda.Event | None
+
+    @classmethod
+    def of(
+        cls,
+        totals: dict[str, Totals],
+        gradient_norm: Tensor,
+        *,
+        before: TrainingState,
+        learning_rate: float,
+        num_tokens: int,
+        wait_seconds: float,
+    ) -> Self:
+        """Sends the numbers off, without waiting for them."""
+        sums = [total.sums for total in totals.values()]
+        numbers = torch.cat([*sums, gradient_norm.double().reshape(1)])
+        arrival = None
+        if numbers.is_cuda:
+            # 复制排在这一步之后、下一步之前；晚了就要等下一步算完
+            here = torch.empty_like(numbers, device="cpu", pin_memory=True)
+            numbers = here.copy_(numbers, non_blocking=True)
+            arrival = torch.cuda.Event()
+            arrival.record()
+        return cls(
+            before,
+            learning_rate,
+            num_tokens,
+            wait_seconds,
+            tuple(totals),
+            numbers,
+            arrival,
+        )
+
+    def read(self) -> StepResult:
+        """Waits until the numbers are here."""
+        if self._arrival is not None:
+            self._arrival.synchronize()
+        *sums, norm = self._numbers.tolist()
+        parts = {
+            name: Totals.average(*sums[3 * index : 3 * index + 3])
+            for index, name in enumerate(self._names)
+        }
+        return StepResult(
+            step=self.before.step + 1,
+            loss=sum(part.loss for part in parts.values()),
+            parts=parts,
+            learning_rate=self.learning_rate,
+            gradient_norm=norm,
+            num_tokens=self.num_tokens,
+            wait_seconds=self.wait_seconds,
+        )
