@@ -83,9 +83,10 @@ def device(request: pytest.FixtureRequest) -> str:
 
 def test_every_step_is_told_with_the_weights_it_left(device: str) -> None:
     waiting = make_trainer(device)
-    expected = []
-    for data in Source().steps(Position()):
-        expected.append((waiting.train_batch(data), weights(waiting)))
+    expected = [
+        (waiting.train_batch(data), weights(waiting))
+        for data in Source().steps(Position())
+    ]
     trainer = make_trainer(device)
     told: list[StepResult] = []
 
