@@ -92,7 +92,7 @@ def make_plan(
     num_added = _count_added(data_dir, init_dir, words_path)
     model = replace(model, vocab_size=model.vocab_size + num_added)
     if config_path is None:
-        # 变长注意力的快速内核没有 dropout；为快而设为 0，并写进 config.json
+        # 注意力的 dropout 要多花时间：为快而设为 0，并写进 config.json
         model = replace(model, attention_probs_dropout_prob=0.0)
     if batch_tokens is None:
         batch_tokens = _choose_batch(meta.num_tokens, is_gpu)
