@@ -6,7 +6,11 @@ import pytest
 
 from bert_from_scratch.data.masking import MaskingRule
 from bert_from_scratch.data.phases import Phase, PhasedData, read_phases
-from bert_from_scratch.data.pretraining import BatchShape, PretrainingData
+from bert_from_scratch.data.pretraining import (
+    BatchShape,
+    PretrainingData,
+    SharedShape,
+)
 from bert_from_scratch.data.shards import TokenShards
 from bert_from_scratch.data.steps import Position
 from bert_from_scratch.errors import BertError
@@ -35,6 +39,10 @@ def make_data(corpus: TokenShards) -> PhasedData:
 
 def test_the_form_of_the_command_line_is_read() -> None:
     assert read_phases("128:0.9,512:0.1") == (Phase(128, 0.9), Phase(512, 0.1))
+    assert read_phases("128:0.25::0.3,128:0.75:131072") == (
+        Phase(128, 0.25, None, 0.3),
+        Phase(128, 0.75, 131072),
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,6 +54,8 @@ def test_the_form_of_the_command_line_is_read() -> None:
         ("128:0.9,512:0.2", "sum to 1"),
         ("128:1.5,512:-0.5", "positive"),
         ("128:0.5,128:0.5", "twice"),
+        ("128:0.5:x,128:0.5", "not of the form"),
+        ("128:1:2:0.15:9", "not of the form"),
     ],
 )
 def test_other_forms_are_refused(text: str, complaint: str) -> None:
@@ -83,5 +93,36 @@ def test_each_phase_yields_its_own_length(corpus: TokenShards) -> None:
         assert batch.max_seqlen == phase.max_length
         assert batch.cu_seqlens is not None
         assert int(batch.cu_seqlens.diff().max()) > phase.max_length // 2
-        assert data.finish(batch, 0).mlm_labels is not None
+        assert data.finish(batch, 0, number).mlm_labels is not None
         assert step.following.phase == number
+
+
+def test_phases_of_one_length_share_one_shape(corpus: TokenShards) -> None:
+    shapes = SharedShape(0.3)
+    base = BatchShape.plan(512, 16)
+    small, large = (
+        PretrainingData(
+            corpus,
+            make_tokenizer(),
+            base.multiplied(factor),
+            replace(RULE, mask_rate=rate),
+            seed=0,
+            shapes=shapes,
+            first_epoch=factor,
+        )
+        for factor, rate in ((1, 0.3), (4, 0.15))
+    )
+    found = set()
+    for data in (small, large, small):
+        for batch in next(data.steps(Position())).micro_batches:
+            masked = data.finish(batch, 0)
+            assert masked.mlm_labels is not None
+            assert masked.cu_seqlens is not None
+            found.add(
+                (
+                    len(masked.input_ids),
+                    len(masked.cu_seqlens),
+                    len(masked.mlm_labels),
+                )
+            )
+    assert len(found) == 1

@@ -52,6 +52,15 @@ def test_minutes_begin_their_schedule_at_the_first_step() -> None:
     assert budget.progress(2, Position()) == pytest.approx(0.5)
 
 
+def test_minutes_leave_time_for_the_end() -> None:
+    budget = make_budget(minutes=1.0, reserved_seconds=20.0)
+    budget.start_schedule()
+    budget.seconds = 20.0
+    assert budget.progress(1, Position()) == pytest.approx(0.5)
+    budget.seconds = 40.0
+    assert budget.progress(2, Position()) == 1
+
+
 def test_a_warm_up_by_the_clock_has_enough_steps() -> None:
     budget = make_budget(minutes=1.0, min_warmup_steps=100)
     budget.start_schedule()

@@ -4,6 +4,7 @@ import json
 import resource
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,16 @@ import torch
 from bert_from_scratch import BertForPreTraining, WordPieceTokenizer
 from bert_from_scratch.data.phases import Phase
 from bert_from_scratch.data.shards import TokenShards
+from bert_from_scratch.data.steps import Position
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.train import memory, pretrain
+from bert_from_scratch.train.assemble import assemble
 from bert_from_scratch.train.checkpoint import list_checkpoints
 from bert_from_scratch.train.defaults import budget, choose_rate, make_plan
 from bert_from_scratch.train.evaluation import PartResult
 from bert_from_scratch.train.interruption import Interrupted
 from bert_from_scratch.train.pretraining_plan import PretrainingPlan
+from bert_from_scratch.train.processes import Processes
 from bert_from_scratch.train.recorder import Progress
 from bert_from_scratch.train.run_directory import RunDirectory
 from bert_from_scratch.train.trainer import BertTrainer
@@ -151,6 +155,73 @@ def test_phases_change_the_length_at_their_share(
     assert [x["loss"] for x in read(broken, "metrics.jsonl")] == expected
 
 
+def test_minutes_count_from_when_the_process_began(
+    shards: TokenShards, tmp_path: Path
+) -> None:
+    plan = plan_for(shards, tmp_path, steps=None, minutes=1.0)
+    begun = time.monotonic() - 58
+    result = pretrain.start(plan, tmp_path / "run", ignore, begun)
+    assert result is not None
+    # 只剩一两秒，还要留出结束的时间
+    assert 58 < result.seconds < 60
+    assert plan.training.reserved_seconds > 0
+
+
+def test_phases_change_the_batch_and_the_mask_rate(
+    shards: TokenShards, tmp_path: Path
+) -> None:
+    plan = plan_for(shards, tmp_path, steps=6)
+    small = plan.batch_tokens
+    plan = replace(
+        plan,
+        phases=(
+            Phase(32, 0.5, mask_rate=0.4),
+            Phase(32, 0.5, batch_tokens=2 * small),
+        ),
+    )
+    data = assemble(plan, Processes()).data
+    first, later = (data.data[number] for number in (0, 1))
+    steps = [
+        next(data.steps(Position(phase=number))).micro_batches
+        for number in (0, 1)
+    ]
+    assert [len(batches) for batches in steps] == [1, 2]
+    shares = [
+        len(labels) / len(batches[0].input_ids)
+        for number, batches in enumerate(steps)
+        if (labels := data.finish(batches[0], 0, number).mlm_labels) is not None
+    ]
+    assert shares == pytest.approx([0.4, 0.15], abs=0.05)
+    # 同样长度的第二个阶段不重走第一个阶段的路
+    assert not np.array_equal(
+        first.plan(0).sequences.a_start, later.plan(0).sequences.a_start
+    )
+    pretrain.start(plan, tmp_path / "whole", ignore)
+    with pytest.raises(Interrupted):
+        pretrain.start(plan, tmp_path / "broken", stop_at(4))
+    pretrain.resume(tmp_path / "broken", ignore)
+    losses = [
+        [line["loss"] for line in read(tmp_path / name, "metrics.jsonl")]
+        for name in ("whole", "broken")
+    ]
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.parametrize(
+    ("phase", "complaint"),
+    [
+        (Phase(32, 1.0, batch_tokens=100), "no multiple of --batch-tokens"),
+        (Phase(32, 1.0, mask_rate=1.5), "mask rate of --phases"),
+    ],
+)
+def test_phases_that_cannot_be_are_refused(
+    shards: TokenShards, tmp_path: Path, phase: Phase, complaint: str
+) -> None:
+    plan = plan_for(shards, tmp_path)
+    with pytest.raises(BertError, match=complaint):
+        replace(plan, phases=(phase,))
+
+
 def stop_at(step: int) -> Any:
     """Returns a report that asks the run to stop, as SIGTERM does."""
 
@@ -260,17 +331,17 @@ def test_recomputed_activations_change_no_number(
     assert losses[0] == losses[1]
 
 
-def test_googles_adam_takes_other_steps(
+def test_every_optimiser_takes_other_steps(
     shards: TokenShards, tmp_path: Path
 ) -> None:
     losses = []
-    for corrects in (True, False):
-        plan = plan_for(shards, tmp_path, corrects_bias=corrects)
-        pretrain.start(plan, tmp_path / str(corrects), ignore)
-        lines = read(tmp_path / str(corrects), "metrics.jsonl")
+    for optimizer in ("adamw", "google", "muon"):
+        plan = plan_for(shards, tmp_path, optimizer=optimizer)
+        pretrain.start(plan, tmp_path / optimizer, ignore)
+        lines = read(tmp_path / optimizer, "metrics.jsonl")
         losses.append([line["loss"] for line in lines])
-    assert losses[0][0] == losses[1][0]
-    assert losses[0][-1] != losses[1][-1]
+    assert len({loss[0] for loss in losses}) == 1
+    assert len({loss[-1] for loss in losses}) == 3
 
 
 def test_training_goes_on_from_a_model_and_learns_new_words(

@@ -203,7 +203,7 @@ def test_one_batch_can_be_learned_by_heart(make_shards: MakeShards) -> None:
         def advance(self, position: Position, progress: float) -> Position:
             return position
 
-        def finish(self, batch: object, step: int) -> object:
+        def finish(self, batch: object, step: int, phase: int = 0) -> object:
             return batch
 
     trainer.source = OneBatch()  # type: ignore[assignment]

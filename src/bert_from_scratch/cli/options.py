@@ -28,7 +28,10 @@ EpochsOption = Annotated[
     int | None,
     typer.Option(help="Budget in epochs; by default 40, more on little text."),
 ]
-MinutesOption = Annotated[float | None, typer.Option(help="Budget in minutes.")]
+MinutesOption = Annotated[
+    float | None,
+    typer.Option(help="Budget in minutes, start and saving included."),
+]
 BatchTokensOption = Annotated[
     int | None,
     typer.Option(help="Tokens a step; by default 65,536, on a CPU 4,096."),
@@ -39,8 +42,9 @@ MaxLengthOption = Annotated[
 PhasesOption = Annotated[
     str | None,
     typer.Option(
-        help="Lengths and their shares of the budget, as 128:0.9,512:0.1.",
-        metavar="LENGTH:SHARE,...",
+        help="Lengths and their shares of the budget, as 128:0.9,512:0.1; "
+        "also tokens a step and mask rate: 128:0.3:65536:0.3,...",
+        metavar="LENGTH:SHARE[:TOKENS[:RATE]],...",
     ),
 ]
 AccumulateOption = Annotated[

@@ -68,9 +68,16 @@ def pretrain(
         int | None, typer.Option(help="By default 10,000 or a tenth of all.")
     ] = None,
     optimizer: Annotated[
-        Literal["adamw", "google"],
-        typer.Option(help="google: Adam without bias correction."),
+        Literal["adamw", "google", "muon"],
+        typer.Option(
+            help="google: Adam without bias correction; muon: orthogonalised "
+            "momentum for the matrices of the blocks."
+        ),
     ] = "adamw",
+    dropout: Annotated[
+        float | None,
+        typer.Option(help="Of hidden states; by default the model's own."),
+    ] = None,
     accumulate: AccumulateOption = 1,
     mask_rate: Annotated[
         float, typer.Option(help="Share of tokens that are hidden.")
@@ -152,11 +159,12 @@ def pretrain(
         precision=precision,
         compiles=compiles,
         learning_rate=lr,
+        dropout=dropout,
         steps=steps,
         epochs=epochs,
         minutes=minutes,
         warmup_steps=warmup_steps,
-        corrects_bias=optimizer == "adamw",
+        optimizer=optimizer,
         num_accumulated=accumulate,
         shards_weights=shard,
         seed=seed,
@@ -209,14 +217,16 @@ def _run(
     plan: "PretrainingPlan | None", directory: Path, as_json: bool
 ) -> None:
     from bert_from_scratch.train import pretrain as training
+    from bert_from_scratch.train.clock import process_start
     from bert_from_scratch.train.interruption import Interrupted
 
+    begun = process_start()
     with show_training() as report:
         try:
             if plan is None:
-                result = training.resume(directory, report)
+                result = training.resume(directory, report, begun)
             else:
-                result = training.start(plan, directory, report)
+                result = training.start(plan, directory, report, begun)
         except Interrupted as error:
             say(error.message)
             say(error.hint or "")

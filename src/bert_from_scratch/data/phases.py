@@ -1,8 +1,8 @@
-"""Phases: short sequences for most of the budget, long ones at the end."""
+"""Phases: short sequences and small batches first, larger ones later."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 
 from bert_from_scratch.data.batch import Batch
 from bert_from_scratch.data.pretraining import PretrainingData
@@ -14,29 +14,35 @@ TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class Phase:
-    """A length, and how much of the budget it gets.
+    """A length, how much of the budget it gets, and what else is different.
 
     Attributes:
         max_length: Longest sequence.
         share: Part of the budget, over 0 and up to 1.
+        batch_tokens: Tokens a step, a multiple of the run's; None: the run's.
+        mask_rate: Share of tokens that are hidden; None: the run's.
     """
 
     max_length: int
     share: float = 1.0
+    batch_tokens: int | None = None
+    mask_rate: float | None = None
 
 
 def read_phases(text: str) -> tuple[Phase, ...]:
     """Reads the form of the command line.
 
-    >>> read_phases("128:0.9,512:0.1")
-    (Phase(max_length=128, share=0.9), Phase(max_length=512, share=0.1))
+    >>> read_phases("128:0.9,512:0.1")[1].max_length
+    512
+    >>> read_phases("128:0.3,128:0.7:131072:0.15")[1].batch_tokens
+    131072
     """
     try:
-        pairs = [part.split(":") for part in text.split(",")]
-        phases = [Phase(int(length), float(share)) for length, share in pairs]
+        phases = tuple(_read_phase(part) for part in text.split(","))
     except ValueError as error:
         raise BertError(
-            f"--phases {text} is not of the form LENGTH:SHARE,LENGTH:SHARE.",
+            f"--phases {text} is not of the form "
+            "LENGTH:SHARE[:BATCH_TOKENS[:MASK_RATE]],...",
             hint="as in the paper: --phases 128:0.9,512:0.1",
         ) from error
     total = sum(phase.share for phase in phases)
@@ -45,13 +51,28 @@ def read_phases(text: str) -> tuple[Phase, ...]:
             f"The shares of --phases {text} must be positive and sum to 1, "
             f"not {total:g}."
         )
-    if len({phase.max_length for phase in phases}) < len(phases):
-        raise BertError(f"--phases {text} names a length twice.")
-    return tuple(phases)
+    for one, other in pairwise(phases):
+        if replace(one, share=1.0) == replace(other, share=1.0):
+            raise BertError(f"--phases {text} names the same phase twice.")
+    return phases
+
+
+def _read_phase(text: str) -> Phase:
+    length, share, *rest = text.split(":")
+    if len(rest) > 2:
+        raise ValueError(text)
+    # 空着的一项照整个训练的设置：128:0.5::0.3 只改遮盖率
+    batch, rate = (*rest, "", "")[:2]
+    return Phase(
+        int(length),
+        float(share),
+        int(batch) if batch else None,
+        float(rate) if rate else None,
+    )
 
 
 class PhasedData:
-    """Pre-training data of several lengths, one after the other."""
+    """Pre-training data of several kinds, one after the other."""
 
     def __init__(
         self, phases: Sequence[Phase], data: Sequence[PretrainingData]
@@ -60,11 +81,10 @@ class PhasedData:
 
         Args:
             phases: Lengths and shares.
-            data: One for every phase, of its length.
+            data: One for every phase.
         """
         self.data = list(data)
         self._ends = list(accumulate(phase.share for phase in phases))
-        self._by_length = {part.shape.max_length: part for part in self.data}
 
     def steps(self, position: Position) -> Iterator[StepData]:
         """Yields steps of the phase of a place, without end."""
@@ -87,7 +107,6 @@ class PhasedData:
         # 记下此前走过的遍数：按遍数的预算才知道已用了多少
         return Position(phase=phase, epochs_before=self.epochs_done(position))
 
-    def finish(self, batch: Batch, step: int) -> Batch:
+    def finish(self, batch: Batch, step: int, phase: int = 0) -> Batch:
         """Draws the masks of a step, where the batch now lies."""
-        # 各阶段长度不同，批次的长度上限就说明它属于哪个阶段
-        return self._by_length[batch.max_seqlen].finish(batch, step)
+        return self.data[phase].finish(batch, step)

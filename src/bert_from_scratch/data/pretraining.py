@@ -89,6 +89,14 @@ class BatchShape:
             num_processes,
         )
 
+    def multiplied(self, factor: int) -> Self:
+        """Returns steps of so many times as many micro-batches."""
+        return replace(
+            self,
+            num_rows=factor * self.num_rows,
+            num_accumulated=factor * self.num_accumulated,
+        )
+
     @property
     def rows_a_micro_batch(self) -> int:
         """Rows that go through the model at once."""
@@ -103,6 +111,33 @@ class BatchShape:
             range(first + part * size, first + (part + 1) * size)
             for part in range(self.rank, parts, self.num_processes)
         ]
+
+
+class SharedShape:
+    """One shape of micro-batches, of one length, for all epochs and phases."""
+
+    def __init__(self, mask_rate: float) -> None:
+        """Begins with no shape at all.
+
+        Args:
+            mask_rate: The highest of all phases that share the shape.
+        """
+        self._mask_rate = mask_rate
+        self.sizes: StaticSizes | None = None
+
+    def hold(self, shape: BatchShape, rows: list[IntArray]) -> None:
+        """Makes it large enough for every micro-batch, and some more."""
+        num_rows = shape.rows_a_micro_batch
+        num_tokens = num_rows * shape.row_tokens
+        num_filler = num_rows + 1
+        largest = num_rows * max(map(len, rows)) + num_filler
+        if self.sizes is not None and self.sizes.num_sequences >= largest:
+            return
+        # 留一成余量：以后的 epoch 略有出入时，不必改变形状而重新编译
+        num_sequences = _round_up(int(1.1 * largest), 64)
+        num_slots = int(self._mask_rate * num_tokens + num_sequences / 2)
+        num_slots = _round_up(num_slots, 128)
+        self.sizes = StaticSizes(num_tokens, num_sequences, num_slots)
 
 
 @dataclass(frozen=True)
@@ -128,7 +163,8 @@ class PretrainingData:
         documents: Documents | None = None,
         with_pairs: bool = True,
         whole_word: bool = False,
-        is_static: bool = False,
+        shapes: SharedShape | None = None,
+        first_epoch: int = 0,
     ) -> None:
         """Prepares the data; nothing is planned yet.
 
@@ -141,7 +177,9 @@ class PretrainingData:
             documents: Those to use; None: all.
             with_pairs: Whether to make sentence pairs.
             whole_word: Whether to hide whole words.
-            is_static: Whether all batches must have one shape.
+            shapes: The one shape that all batches have; None: each its own.
+            first_epoch: What epoch 0 is counted as: another number draws
+                another order and other pairs.
         """
         self.shards = shards
         self.documents = shards.documents() if documents is None else documents
@@ -154,11 +192,11 @@ class PretrainingData:
             tokenizer.cls_token_id,
             tokenizer.sep_token_id,
         )
-        self._is_static = is_static
+        self._shapes = shapes
+        self._first_epoch = first_epoch
         self._words = (
             find_word_starts(shards, tokenizer) if whole_word else None
         )
-        self.sizes: StaticSizes | None = None
         # 只留最近两个 epoch 的计划：换 epoch 时预取可能同时用到
         self.plan = lru_cache(maxsize=2)(self._plan)
 
@@ -168,26 +206,18 @@ class PretrainingData:
             self.documents,
             self.shape.max_length,
             self.seed,
-            epoch,
+            self._first_epoch + epoch,
         )
         lengths = sequences.lengths
         rows = pack_rows(lengths, self.shape.row_tokens)
-        if self._is_static:
-            self.sizes = self._enlarge(rows)
+        if self._shapes is not None:
+            self._shapes.hold(self.shape, rows)
         return EpochPlan(sequences, lengths, rows)
 
-    def _enlarge(self, rows: list[IntArray]) -> StaticSizes:
-        """Returns sizes that hold every micro-batch, and some more."""
-        num_rows = self.shape.rows_a_micro_batch
-        num_tokens = num_rows * self.shape.row_tokens
-        num_filler = num_rows + 1
-        largest = num_rows * max(map(len, rows)) + num_filler
-        if self.sizes is not None and self.sizes.num_sequences >= largest:
-            return self.sizes
-        # 留一成余量：以后的 epoch 略有出入时，不必改变形状而重新编译
-        num_sequences = _round_up(int(1.1 * largest), 64)
-        num_slots = int(self.rule.mask_rate * num_tokens + num_sequences / 2)
-        return StaticSizes(num_tokens, num_sequences, _round_up(num_slots, 128))
+    @property
+    def sizes(self) -> StaticSizes | None:
+        """What every batch is filled up to; None: nothing is."""
+        return None if self._shapes is None else self._shapes.sizes
 
     def num_steps(self, epoch: int) -> int:
         """Returns how many steps an epoch has; the last may be smaller."""
@@ -253,8 +283,9 @@ class PretrainingData:
             self._words,
         )
 
-    def finish(self, batch: Batch, step: int) -> Batch:
+    def finish(self, batch: Batch, step: int, phase: int = 0) -> Batch:
         """Draws the masks of a step, where the batch now lies."""
+        del phase
         num_slots = None if self.sizes is None else self.sizes.num_slots
         return mask_tokens(batch, self.rule, self.seed, step, num_slots)
 

@@ -62,5 +62,5 @@ class StepSource(Protocol):
         That is the same place, or the beginning of a later phase.
         """
 
-    def finish(self, batch: Batch, step: int) -> Batch:
+    def finish(self, batch: Batch, step: int, phase: int = 0) -> Batch:
         """Completes a batch that has moved to its device: draws masks."""

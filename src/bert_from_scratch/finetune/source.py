@@ -77,9 +77,9 @@ class ItemSource:
         del progress
         return position
 
-    def finish(self, batch: Batch, step: int) -> Batch:
+    def finish(self, batch: Batch, step: int, phase: int = 0) -> Batch:
         """Returns the batch as it is: there are no masks to draw."""
-        del step
+        del step, phase
         return batch
 
     def order(self, epoch: int) -> list[list[int]]:

@@ -11,9 +11,7 @@ from pathlib import Path
 import torch
 
 from bert_from_scratch.data.batch import Batch
-from bert_from_scratch.data.masking import MaskingRule
 from bert_from_scratch.data.phases import PhasedData
-from bert_from_scratch.data.pretraining import BatchShape, PretrainingData
 from bert_from_scratch.data.shards import Documents, TokenShards
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.model.device import choose_device
@@ -21,6 +19,7 @@ from bert_from_scratch.model.directory import find
 from bert_from_scratch.objectives.growth import grow_vocabulary
 from bert_from_scratch.objectives.pretraining import BertForPreTraining
 from bert_from_scratch.tokenizer import WordPieceTokenizer
+from bert_from_scratch.train.data_maker import DataMaker
 from bert_from_scratch.train.pretraining_plan import PretrainingPlan
 from bert_from_scratch.train.processes import Processes
 from bert_from_scratch.train.trainer import BertTrainer
@@ -60,11 +59,11 @@ def assemble(plan: PretrainingPlan, processes: Processes) -> Assembly:
     tokenizer = WordPieceTokenizer.load(shards.tokenizer_dir)
     _check_fit(plan, len(tokenizer))
     rest, held_out = _split(shards, plan)
-    parts = [
-        _make_data(plan, shards, tokenizer, rest, length, processes)
-        for length in (phase.max_length for phase in plan.phases)
-    ]
-    data = PhasedData(plan.phases, parts)
+    make = DataMaker(plan, shards, tokenizer, processes)
+    data = PhasedData(
+        plan.phases,
+        [make(rest, number) for number in range(len(plan.phases))],
+    )
     trainer = BertTrainer(
         _build_model(plan, tokenizer),
         data,
@@ -75,9 +74,7 @@ def assemble(plan: PretrainingPlan, processes: Processes) -> Assembly:
     if held_out is None:
         return Assembly(trainer, data, tokenizer, None)
     # 以最长的一段长度评估：各阶段的数字才能互相比较
-    evaluated = _make_data(
-        plan, shards, tokenizer, held_out, plan.max_length, processes
-    )
+    evaluated = make.to_evaluate(held_out)
     return Assembly(
         trainer, data, tokenizer, lambda: evaluated.sample(EVALUATION_TOKENS)
     )
@@ -110,33 +107,6 @@ def _split(
             )
         return shards.documents(), None
     return rest, held_out
-
-
-def _make_data(
-    plan: PretrainingPlan,
-    shards: TokenShards,
-    tokenizer: WordPieceTokenizer,
-    documents: Documents,
-    max_length: int,
-    processes: Processes,
-) -> PretrainingData:
-    return PretrainingData(
-        shards,
-        tokenizer,
-        BatchShape.plan(
-            plan.batch_tokens,
-            max_length,
-            plan.training.num_accumulated,
-            processes.rank,
-            processes.count,
-        ),
-        MaskingRule.of(tokenizer, plan.mask_rate),
-        plan.training.seed,
-        documents=documents,
-        with_pairs=plan.with_pairs,
-        whole_word=plan.whole_word,
-        is_static=choose_device(plan.device).type == "cuda",
-    )
 
 
 def _check_fit(plan: PretrainingPlan, vocab_size: int) -> None:

@@ -65,7 +65,8 @@ class Budget:
         assert settings.minutes is not None
         if self.schedule_start is None:
             return 0.0
-        available = 60 * settings.minutes - self.schedule_start
+        end = 60 * settings.minutes - settings.reserved_seconds
+        available = end - self.schedule_start
         used = self.seconds - self.schedule_start
         return min(max(used / max(available, 1e-9), 0.0), 1.0)
 

@@ -16,6 +16,7 @@ from bert_from_scratch.data.shards import TokenShards
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.model.device import choose_device
 from bert_from_scratch.model.directory import find
+from bert_from_scratch.objectives.pretraining import BertForPreTraining
 from bert_from_scratch.tokenizer import WordPieceTokenizer
 from bert_from_scratch.tokenizer.growth import add_words, read_words
 from bert_from_scratch.train.budget import MAX_WARMUP_STEPS, WARMUP_SHARE
@@ -37,6 +38,10 @@ STEPS_AN_EPOCH = 8
 # 学习率每步最多升这么多（除以宽度与层数）：升得更陡，后归一化的 BERT 会困在
 # 一元熵上；base 以 1.6e-6 一步能学，以 5e-6 一步就困住
 STEEPEST_RISE = 0.015
+# 结束时要评估、写检查点与模型：按每个权重十六字节、每秒写这么多估计
+SAVED_BYTES = 16
+BYTES_A_SECOND = 250e6
+MAX_RESERVED_SHARE = 0.05
 EPOCHS = 40
 MIN_STEPS = 2000
 
@@ -57,6 +62,7 @@ def make_plan(
     precision: str = "auto",
     compiles: bool | None = None,
     learning_rate: float | None = None,
+    dropout: float | None = None,
     mask_rate: float = 0.15,
     whole_word: bool = False,
     held_out_share: float = 0.01,
@@ -80,6 +86,7 @@ def make_plan(
         precision: "auto", "fp32" or "bf16".
         compiles: Whether to compile; None: on a GPU.
         learning_rate: None: by the width of the model.
+        dropout: Of hidden states; None: as in the model's config.
         mask_rate: Share of tokens that are hidden.
         whole_word: Whether whole words are hidden.
         held_out_share: Share of documents that are only evaluated on.
@@ -91,9 +98,7 @@ def make_plan(
     model = _choose_model(preset, config_path, init_dir, meta.vocab_size)
     num_added = _count_added(data_dir, init_dir, words_path)
     model = replace(model, vocab_size=model.vocab_size + num_added)
-    if config_path is None:
-        # 注意力的 dropout 要多花时间：为快而设为 0，并写进 config.json
-        model = replace(model, attention_probs_dropout_prob=0.0)
+    model = _set_dropout(model, dropout, has_own=config_path is not None)
     if batch_tokens is None:
         batch_tokens = _choose_batch(meta.num_tokens, is_gpu)
     budgets = ("steps", "epochs", "minutes")
@@ -107,6 +112,8 @@ def make_plan(
         warmup_steps = _count_warmup(settings, meta.num_tokens, batch_tokens)
         if warmup_steps is not None:
             learning_rate = min(learning_rate, warmup_steps * rise)
+    if settings.get("minutes") is not None:
+        settings["reserved_seconds"] = _reserve(model, settings["minutes"])
     if is_gpu and num_threads is not None:
         logger.warning("--threads has no effect on a GPU.")
     if not is_gpu and num_threads is None:
@@ -145,6 +152,14 @@ def _choose_phases(
     if max_length is not None:
         raise BertError("Give --max-length or --phases, not both.")
     return read_phases(phases)
+
+
+def _reserve(model: BertConfig, minutes: float) -> float:
+    """Returns the seconds that the end of a run takes, about."""
+    with torch.device("meta"):
+        weights = BertForPreTraining(model).parameters()
+    size = SAVED_BYTES * sum(weight.numel() for weight in weights)
+    return min(1 + size / BYTES_A_SECOND, MAX_RESERVED_SHARE * 60 * minutes)
 
 
 def _count_rise(ratio: float) -> int:
@@ -195,6 +210,17 @@ def _choose_model(
     if config_path is not None:
         return BertConfig.load(config_path)
     return BertConfig.preset(preset or "base", vocab_size=vocab_size)
+
+
+def _set_dropout(
+    model: BertConfig, dropout: float | None, has_own: bool
+) -> BertConfig:
+    if dropout is not None:
+        model = replace(model, hidden_dropout_prob=dropout)
+    if has_own:
+        return model
+    # 注意力的 dropout 要多花时间：为快而设为 0，并写进 config.json
+    return replace(model, attention_probs_dropout_prob=0.0)
 
 
 def _count_added(

@@ -1,4 +1,4 @@
-"""AdamW with BERT's decay groups; Google's variant as an option."""
+"""The optimisers: AdamW with BERT's decay groups, and its two rivals."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bert_from_scratch.train.muon import Muon
 from bert_from_scratch.train.settings import TrainingSettings
 
 
@@ -22,39 +23,55 @@ def build_optimizer(
         rate_scales: What the learning rate is multiplied by, by name of the
             parameter; 1 for those that are not named.
     """
-    groups = _group(model, settings.weight_decay, rate_scales or {})
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    if not settings.corrects_bias:
-        return GoogleAdamW(
-            groups, settings.learning_rate, settings.betas, settings.epsilon
-        )
+    groups = _group(model, settings, rate_scales or {})
+    rate, betas = settings.learning_rate, settings.betas
+    if settings.optimizer == "google":
+        return GoogleAdamW(groups, rate, betas, settings.epsilon)
+    if settings.optimizer == "muon":
+        return Muon(groups, rate, betas, settings.epsilon)
     return torch.optim.AdamW(
         groups,
-        lr=settings.learning_rate,
-        betas=settings.betas,
+        lr=rate,
+        betas=betas,
         eps=settings.epsilon,
-        fused=parameters[0].device.type in ("cpu", "cuda"),
+        fused=next(model.parameters()).device.type in ("cpu", "cuda"),
     )
 
 
 def _group(
-    model: nn.Module, weight_decay: float, rate_scales: Mapping[str, float]
+    model: nn.Module,
+    settings: TrainingSettings,
+    rate_scales: Mapping[str, float],
 ) -> list[dict[str, Any]]:
-    """Groups parameters by decay and by scale of the learning rate."""
-    groups: dict[tuple[float, bool], dict[str, Any]] = {}
-    for scale in sorted({1.0, *rate_scales.values()}, reverse=True):
-        # 偏置与 LayerNorm 都是一维：只有矩阵做权重衰减
-        for is_matrix, decay in ((True, weight_decay), (False, 0.0)):
-            groups[scale, is_matrix] = {
-                "params": [],
-                "weight_decay": decay,
-                "rate_scale": scale,
-            }
+    """Groups parameters by decay, by scale of the rate, and for Muon."""
+    groups: dict[tuple[float, bool, int], dict[str, Any]] = {}
     for name, parameter in model.named_parameters():
-        if parameter.requires_grad:
-            key = rate_scales.get(name, 1.0), parameter.dim() >= 2
-            groups[key]["params"].append(parameter)
+        if not parameter.requires_grad:
+            continue
+        scale, is_matrix = rate_scales.get(name, 1.0), parameter.dim() >= 2
+        is_muon = settings.optimizer == "muon" and is_matrix
+        num_parts = _count_parts(name) if is_muon else 0
+        group = groups.setdefault(
+            (scale, is_matrix, num_parts),
+            {
+                "params": [],
+                # 偏置与 LayerNorm 都是一维：只有矩阵做权重衰减
+                "weight_decay": settings.weight_decay if is_matrix else 0.0,
+                "rate_scale": scale,
+                "num_parts": num_parts,
+            },
+        )
+        group["params"].append(parameter)
     return list(groups.values())
+
+
+def _count_parts(name: str) -> int:
+    """Returns how many matrices Muon finds in one; 0: it is not for Muon."""
+    if ".blocks." not in name:
+        # 嵌入与输出头不是线性映射的堆叠：仍用 AdamW
+        return 0
+    # Q、K、V 拼在一起存放，却是三个映射，要各自正交化
+    return 3 if name.endswith("qkv.weight") else 1
 
 
 class GoogleAdamW(torch.optim.Optimizer):

@@ -1,9 +1,10 @@
 """Pre-training from start to end: a plan, a run directory, a model."""
 
 import logging
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -66,22 +67,37 @@ class Result:
     curve_path: Path | None
 
 
-def start(plan: PretrainingPlan, out: Path, report: Report) -> Result | None:
+def start(
+    plan: PretrainingPlan,
+    out: Path,
+    report: Report,
+    begun: float | None = None,
+) -> Result | None:
     """Starts a new run.
+
+    Args:
+        plan: All that decides it.
+        out: The run's directory.
+        report: Told of every step.
+        begun: When a budget of minutes began, by `time.monotonic`; None: now.
 
     Returns:
         What came of it; None in all processes but the first.
     """
+    begun = time.monotonic() if begun is None else begun
     processes = join_processes(choose_device(plan.device))
     run = RunDirectory(out)
     if processes.is_first:
         # 只由第一个进程看：别的进程来得晚，会把它刚建的目录当成旧的
         run.check_new()
-    return _train_or_explain(plan, run, processes, report)
+    return _train_or_explain(plan, run, processes, report, begun)
 
 
-def resume(directory: Path, report: Report) -> Result | None:
+def resume(
+    directory: Path, report: Report, begun: float | None = None
+) -> Result | None:
     """Goes on with a run from its newest checkpoint; as `start`."""
+    begun = time.monotonic() if begun is None else begun
     run = RunDirectory(directory)
     plan = PretrainingPlan.from_dict(run.read_config())
     if run.model_dir.exists():
@@ -91,7 +107,7 @@ def resume(directory: Path, report: Report) -> Result | None:
             "--out NEW",
         )
     processes = join_processes(choose_device(plan.device))
-    return _train_or_explain(plan, run, processes, report)
+    return _train_or_explain(plan, run, processes, report, begun)
 
 
 def _train_or_explain(
@@ -99,9 +115,10 @@ def _train_or_explain(
     run: RunDirectory,
     processes: Processes,
     report: Report,
+    begun: float,
 ) -> Result | None:
     try:
-        return _train(plan, run, processes, report)
+        return _train(plan, run, processes, report, begun)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
@@ -114,6 +131,7 @@ def _train(
     run: RunDirectory,
     processes: Processes,
     report: Report,
+    begun: float,
 ) -> Result | None:
     # 先搭好再建目录：设置不合的运行不留下任何东西
     assembly = assemble(plan, processes)
@@ -123,6 +141,7 @@ def _train(
     lock = run if processes.is_first else nullcontext()
     with lock, catch_signals() as stop:
         _restore(trainer, run)
+        _set_clock(trainer, begun)
         recorder = Recorder(
             run,
             trainer,
@@ -169,6 +188,13 @@ def _restore(trainer: BertTrainer, run: RunDirectory) -> None:
         return
     if error is not None:
         raise error
+
+
+def _set_clock(trainer: BertTrainer, begun: float) -> None:
+    """Adds what this sitting has taken so far: imports, data, weights."""
+    state = trainer.state
+    seconds = state.seconds + time.monotonic() - begun
+    trainer.restore(replace(state, seconds=seconds))
 
 
 def _fit(trainer: BertTrainer, recorder: Recorder, run_dir: Path) -> None:

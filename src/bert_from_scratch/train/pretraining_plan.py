@@ -65,11 +65,27 @@ class PretrainingPlan:
             raise BertError(
                 f"--threads must be at least 1: {self.num_threads}."
             )
+        for phase in self.phases:
+            self._check_phase(phase)
         shortest = min(phase.max_length for phase in self.phases)
         if shortest < MIN_LENGTH:
             raise BertError(
                 f"A length of {shortest} is too short for words between "
                 f"[CLS] and [SEP]; {MIN_LENGTH} is the least."
+            )
+
+    def _check_phase(self, phase: Phase) -> None:
+        if not 0 < self.mask_rate_of(phase) <= 1:
+            raise BertError(
+                f"A mask rate of --phases must be in 0 ... 1: "
+                f"{phase.mask_rate}."
+            )
+        batch = phase.batch_tokens
+        if batch is not None and (batch < 1 or batch % self.batch_tokens):
+            raise BertError(
+                f"A step of {batch} tokens in --phases is no multiple of "
+                f"--batch-tokens {self.batch_tokens}.",
+                hint="--batch-tokens is the smallest step; later ones grow",
             )
 
     def to_dict(self) -> dict[str, Any]:
@@ -94,6 +110,14 @@ class PretrainingPlan:
             raise BertError(
                 f"The run's config.json is not one of this version: {error}."
             ) from error
+
+    def mask_rate_of(self, phase: Phase) -> float:
+        """Returns the share of tokens that are hidden in a phase."""
+        return self.mask_rate if phase.mask_rate is None else phase.mask_rate
+
+    def batch_factor(self, phase: Phase) -> int:
+        """Returns how many times `batch_tokens` a step of a phase has."""
+        return (phase.batch_tokens or self.batch_tokens) // self.batch_tokens
 
     @property
     def max_length(self) -> int:

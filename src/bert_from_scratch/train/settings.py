@@ -7,6 +7,7 @@ from typing import Literal
 from bert_from_scratch.errors import BertError
 
 Precision = Literal["fp32", "bf16"]
+OptimizerName = Literal["adamw", "google", "muon"]
 
 
 @dataclass(frozen=True)
@@ -16,15 +17,17 @@ class TrainingSettings:
     Attributes:
         steps: Stop after so many steps; exactly one of the three is set.
         epochs: Stop after so many passes over the data.
-        minutes: Stop after so much time, the time to start included.
+        minutes: Be done after so much time, the time to start included.
+        reserved_seconds: Kept of the minutes to evaluate and save at the end.
         learning_rate: At its highest, after the warm-up.
         warmup_steps: None: 10,000 or a tenth of the budget, the smaller.
         min_warmup_steps: A warm-up by the clock has at least so many.
         weight_decay: Not applied to biases and LayerNorm.
         betas: Of Adam.
         epsilon: Of Adam.
-        corrects_bias: Whether Adam corrects its first averages; Google's
-            code does not.
+        optimizer: "adamw"; "google": Adam without bias correction, as in
+            Google's code; "muon": orthogonalised momentum for the matrices
+            of the blocks, AdamW for the rest.
         max_gradient_norm: Gradients are scaled down to it.
         num_accumulated: Micro-batches a step, on every process.
         precision: Of activations; weights stay float32.
@@ -45,13 +48,14 @@ class TrainingSettings:
     steps: int | None = None
     epochs: int | None = None
     minutes: float | None = None
+    reserved_seconds: float = 0.0
     learning_rate: float = 1e-4
     warmup_steps: int | None = None
     min_warmup_steps: int = 0
     weight_decay: float = 0.01
     betas: tuple[float, float] = (0.9, 0.999)
     epsilon: float = 1e-6
-    corrects_bias: bool = True
+    optimizer: OptimizerName = "adamw"
     max_gradient_norm: float = 1.0
     num_accumulated: int = 1
     precision: Precision = "fp32"

@@ -28,6 +28,7 @@ from bert_from_scratch.train.evaluation import (
     Totals,
     evaluate_batches,
 )
+from bert_from_scratch.train.muon import Muon
 from bert_from_scratch.train.optimizer import build_optimizer
 from bert_from_scratch.train.processes import Processes
 from bert_from_scratch.train.recorded_step import Backward, RecordedStep
@@ -104,7 +105,7 @@ class BertTrainer:
         self._skips_by_itself = (
             self._runs_ahead
             and not self._is_sharded
-            and isinstance(self.optimizer, torch.optim.AdamW)
+            and isinstance(self.optimizer, torch.optim.AdamW | Muon)
         )
         self.state = TrainingState()
         self.budget = Budget(settings, source)
@@ -223,7 +224,9 @@ class BertTrainer:
         self._seed(step)
         self.model.train()
         batches = [
-            self.source.finish(batch.to(self.device), step)
+            self.source.finish(
+                batch.to(self.device), step, data.following.phase
+            )
             for batch in data.micro_batches
         ]
         counts = self._count(batches)

@@ -128,7 +128,8 @@ def _count_steps(
             for share, steps in zip(shares, lengths, strict=True)
         ]
     assert settings.minutes is not None
-    seconds = max(60 * settings.minutes - seconds_to_start, 0)
+    end = 60 * settings.minutes - settings.reserved_seconds
+    seconds = max(end - seconds_to_start, 0)
     return [
         seconds * share / speed.seconds
         for share, speed in zip(shares, speeds, strict=True)

@@ -1,0 +1,133 @@
+"""Muon: steps of one size in all directions of a matrix.
+
+Adam looks at each weight alone. A matrix of a block maps vectors to vectors,
+and its gradient mostly points in a few directions; Muon takes its momentum,
+makes all singular values about 1, and so moves along the rare ones too.
+
+Letters: M matrices of one shape, R rows, C columns, R at most C.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+MOMENTUM = 0.95
+# 五次多项式迭代的系数：把奇异值很快推到 0.7 到 1.2 之间，不必恰好是 1
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)
+NUM_ITERATIONS = 5
+EPSILON = 1e-7
+# 让每步的大小与 AdamW 相当，两者就可以共用一个学习率
+RMS_OF_ADAMW = 0.2
+
+
+class Muon(torch.optim.Optimizer):
+    """Muon for groups with `num_parts`, fused AdamW for the others.
+
+    Attributes:
+        found_inf: Float scalar on the device; where it is 1, a step changes
+            nothing. None: every step is taken.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[dict[str, Any]],
+        lr: float,
+        betas: tuple[float, float],
+        eps: float,
+    ) -> None:
+        """Divides the groups.
+
+        Args:
+            params: Groups; `num_parts` says how many matrices lie on top of
+                each other in every parameter, 0 that they are AdamW's.
+            lr: Learning rate of both.
+            betas: Of AdamW.
+            eps: Of AdamW.
+        """
+        groups = list(params)
+        super().__init__(groups, {"lr": lr})
+        rest = [group for group in groups if not group["num_parts"]]
+        is_fused = rest[0]["params"][0].device.type in ("cpu", "cuda")
+        self._adamw = torch.optim.AdamW(
+            rest, lr=lr, betas=betas, eps=eps, fused=is_fused
+        )
+        # 两者共用组与状态：检查点只看见一个优化器
+        self._adamw.param_groups = rest
+        self._adamw.state = self.state
+        self.found_inf: Tensor | None = None
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Updates all parameters once."""
+        assert closure is None
+        adamw: Any = self._adamw
+        adamw.found_inf = self.found_inf
+        adamw.step()
+        for group in self.param_groups:
+            if group["num_parts"]:
+                self._step_matrices(group)
+
+    def _step_matrices(self, group: dict[str, Any]) -> None:
+        parameters = [p for p in group["params"] if p.grad is not None]
+        by_shape: dict[torch.Size, list[tuple[Tensor, Tensor]]] = defaultdict(
+            list
+        )
+        for parameter in parameters:
+            direction = self._add_momentum(parameter)
+            for part, weights in zip(
+                direction.chunk(group["num_parts"]),
+                parameter.chunk(group["num_parts"]),
+                strict=True,
+            ):
+                by_shape[part.shape].append((part, weights))
+        for shape, pairs in by_shape.items():
+            # 同形的矩阵叠成一批：几十个小乘法变成几个大的
+            directions = orthogonalise(torch.stack([d for d, _ in pairs]))
+            rate = group["lr"] * RMS_OF_ADAMW * max(shape) ** 0.5
+            decay = group["lr"] * group["weight_decay"]
+            for (_, weights), direction in zip(pairs, directions, strict=True):
+                change = decay * weights + rate * direction.to(weights.dtype)
+                weights.sub_(self._or_nothing(change))
+
+    def _add_momentum(self, parameter: Tensor) -> Tensor:
+        """Updates the momentum; returns where to go, like the parameter."""
+        assert parameter.grad is not None
+        state = self.state[parameter]
+        if not state:
+            state["momentum"] = torch.zeros_like(parameter)
+        gradient, momentum = parameter.grad, state["momentum"]
+        change = (1 - MOMENTUM) * (gradient - momentum)
+        momentum.add_(self._or_nothing(change))
+        # Nesterov：先看一步再走
+        return gradient.lerp(momentum, MOMENTUM)
+
+    def _or_nothing(self, change: Tensor) -> Tensor:
+        if self.found_inf is None:
+            return change
+        return torch.where(self.found_inf > 0, 0.0, change)
+
+
+def orthogonalise(matrices: Tensor) -> Tensor:
+    """Makes all singular values about 1, by Newton and Schulz's iteration.
+
+    Args:
+        matrices: Float [M, R, C], or with rows and columns exchanged.
+
+    Returns:
+        The same shape; in bfloat16 on a GPU, where that is enough.
+    """
+    x = matrices.bfloat16() if matrices.is_cuda else matrices
+    is_tall = x.shape[1] > x.shape[2]
+    if is_tall:
+        x = x.mT
+    # 先除以 Frobenius 范数：奇异值都不超过 1，迭代才收敛
+    x = x / (x.norm(dim=(1, 2), keepdim=True) + EPSILON)
+    a, b, c = COEFFICIENTS
+    for _ in range(NUM_ITERATIONS):
+        gram = x @ x.mT
+        gram = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
+        x = torch.baddbmm(x, gram, x, beta=a)
+    return x.mT if is_tall else x
