@@ -15,6 +15,7 @@ sizes the fastest counts. Only real tokens are counted.
 import argparse
 import gc
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +110,12 @@ def build(
         held_out_share=0.0,
         seed=SEED,
     )
-    model = BertConfig(**{**vars(plan.model), "hidden_dropout_prob": dropout})
-    return assemble(type(plan)(**{**vars(plan), "model": model}), Processes())
+    model = replace(
+        plan.model,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+    )
+    return assemble(replace(plan, model=model), Processes())
 
 
 def measure_ours(

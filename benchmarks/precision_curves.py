@@ -1,0 +1,191 @@
+"""Is speed paid for in the loss? Packed bf16 beside padded fp32.
+
+    python benchmarks/precision_curves.py --data DATA [--preset small]
+        [--steps 500] [--seeds 3] [--batch-tokens 16384] [--device auto]
+
+Each seed is trained twice from the same weights on the same pairs and masks,
+without dropout: as `bert pretrain` does it on this machine (packed; bf16 and
+compiled on a GPU), and padded, in float32, one operation after the other. The
+distance between these two curves is held against the distance between seeds.
+"""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+import report
+from bert_from_scratch.data.batch import Batch
+from bert_from_scratch.data.steps import Position, StepData, StepSource
+from bert_from_scratch.train.assemble import assemble
+from bert_from_scratch.train.defaults import make_plan
+from bert_from_scratch.train.processes import Processes
+from bert_from_scratch.train.step_result import StepResult
+
+WINDOW = 25
+Curve = NDArray[np.float64]
+
+
+def main() -> None:
+    """Trains every seed both ways and compares the curves."""
+    arguments = parse_arguments()
+    fast, plain = (
+        [train(arguments, seed, is_plain) for seed in range(arguments.seeds)]
+        for is_plain in (False, True)
+    )
+    rows = [
+        describe(seed, one, other)
+        for seed, (one, other) in enumerate(zip(fast, plain, strict=True))
+    ]
+    between = [
+        distance(plain[one], plain[other])
+        for one in range(arguments.seeds)
+        for other in range(one)
+    ]
+    run = report.describe_run() | {
+        "distance between seeds": between,
+        "curves": {
+            "fast": [curve.tolist() for curve in fast],
+            "plain": [curve.tolist() for curve in plain],
+        },
+    }
+    report.write(arguments.out, run, rows)
+    worst = max(row["mean distance"] for row in rows)
+    print(f"between the two ways at the most {worst:.4f} nat, ", end="")
+    print(f"between seeds at the least {min(between, default=0.0):.4f} nat")
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--preset", default="small")
+    parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--batch-tokens", type=int, default=16384)
+    parser.add_argument("--max-length", type=int, default=128)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument(
+        "--out", type=Path, default=Path("build/precision_curves.json")
+    )
+    return parser.parse_args()
+
+
+@dataclass(frozen=True)
+class PaddedSource:
+    """The same steps, spread out to padded rows."""
+
+    source: StepSource
+
+    def steps(self, position: Position) -> Iterator[StepData]:
+        """Yields the packed steps; masks are drawn before they are spread."""
+        return self.source.steps(position)
+
+    def num_steps(self, epoch: int) -> int:
+        """Returns how many steps an epoch has."""
+        return self.source.num_steps(epoch)
+
+    def epochs_done(self, position: Position) -> float:
+        """Returns how many passes lie before a place."""
+        return self.source.epochs_done(position)
+
+    def advance(self, position: Position, progress: float) -> Position:
+        """Returns where to go on."""
+        return self.source.advance(position, progress)
+
+    def finish(self, batch: Batch, step: int, phase: int = 0) -> Batch:
+        """Draws the masks, then pads."""
+        return spread(self.source.finish(batch, step, phase))
+
+
+def spread(batch: Batch) -> Batch:
+    """Returns a packed batch as padded rows [B, S]."""
+    assert batch.cu_seqlens is not None
+    assert batch.mlm_positions is not None
+    lengths = batch.cu_seqlens.diff()
+    shape = (len(lengths), batch.max_seqlen)
+    places = batch.token_owners() * batch.max_seqlen + batch.position_ids
+
+    def to_rows(values: Tensor) -> Tensor:
+        rows = torch.zeros(shape, dtype=torch.long, device=values.device)
+        rows.view(-1)[places] = values.long()
+        return rows
+
+    columns = torch.arange(batch.max_seqlen, device=lengths.device)
+    return replace(
+        batch,
+        input_ids=to_rows(batch.input_ids),
+        token_type_ids=to_rows(batch.token_type_ids),
+        position_ids=columns.expand(shape),
+        attention_mask=columns < lengths[:, None],
+        mlm_positions=places[batch.mlm_positions],
+        cu_seqlens=None,
+    )
+
+
+def train(arguments: argparse.Namespace, seed: int, is_plain: bool) -> Curve:
+    """Returns the loss of every step."""
+    choices: dict[str, Any] = (
+        {"precision": "fp32", "compiles": False} if is_plain else {}
+    )
+    plan = make_plan(
+        arguments.data,
+        preset=arguments.preset,
+        batch_tokens=arguments.batch_tokens,
+        max_length=arguments.max_length,
+        steps=arguments.steps,
+        device=arguments.device,
+        held_out_share=0.0,
+        dropout=0.0,
+        seed=seed,
+        **choices,
+    )
+    trainer = assemble(plan, Processes()).trainer
+    if is_plain:
+        trainer.source = PaddedSource(trainer.source)
+    losses: list[float] = []
+
+    def note(result: StepResult) -> bool:
+        losses.append(result.loss)
+        return False
+
+    trainer.fit(note)
+    name = "padded fp32" if is_plain else "packed, as bert pretrain"
+    print(f"seed {seed}, {name}: {np.mean(losses[-WINDOW:]):.4f}", flush=True)
+    return np.array(losses)
+
+
+def smooth(curve: Curve) -> Curve:
+    """Averages windows of steps."""
+    count = len(curve) // WINDOW
+    means: Curve = curve[: count * WINDOW].reshape(count, WINDOW).mean(axis=1)
+    return means
+
+
+def distance(one: Curve, other: Curve) -> float:
+    """Returns the mean distance of two smoothed curves, in nats."""
+    return float(np.abs(smooth(one) - smooth(other)).mean())
+
+
+def describe(seed: int, fast: Curve, plain: Curve) -> dict[str, Any]:
+    """Makes one row of the table."""
+    gaps = np.abs(smooth(fast) - smooth(plain))
+    return {
+        "seed": seed,
+        "first loss, packed": float(fast[0]),
+        "first loss, padded fp32": float(plain[0]),
+        "last loss, packed": float(smooth(fast)[-1]),
+        "last loss, padded fp32": float(smooth(plain)[-1]),
+        "mean distance": float(gaps.mean()),
+        "greatest distance": float(gaps.max()),
+    }
+
+
+if __name__ == "__main__":
+    main()
