@@ -46,7 +46,7 @@ def main() -> None:
     np.savez_compressed(
         arguments.out.with_suffix(".npz"), allow_pickle=False, **arrays
     )
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"model": str(path)} | judge(path, frozen, device)
         for path in arguments.models
     ]
