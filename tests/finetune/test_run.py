@@ -178,6 +178,30 @@ def test_an_interrupted_run_goes_on_bit_by_bit(
         assert whole == parts
 
 
+def test_a_damaged_checkpoint_costs_its_attempt_and_no_more(
+    plan: FinetunePlan,
+    tmp_path: Path,
+    stop: threading.Event,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    run.start(plan, tmp_path / "whole", quiet)
+    out = tmp_path / "parts"
+    with pytest.raises(Interrupted):
+        run.start(plan, out, stop_at(6, stop))
+    (path,) = (out / "runs").glob("*/checkpoints/*/model.safetensors")
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    assert run.resume(out, quiet) is not None
+    assert "does not match its checksum" in caplog.text
+    name = "runs/lr-0.003-seed-0/metrics.jsonl"
+    whole, parts = (
+        [(x["step"], x["loss"]) for x in read_lines(folder / name)]
+        for folder in (tmp_path / "whole", out)
+    )
+    assert whole == parts
+
+
 def test_a_finished_run_is_not_resumed(
     plan: FinetunePlan, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ weights.safetensors  of the model to keep
 result.json          that it is done, and what came of it
 """
 
+import logging
 import shutil
 import threading
 import time
@@ -33,6 +34,8 @@ from bert_from_scratch.train.recorder import Progress
 from bert_from_scratch.train.run_directory import RunDirectory
 from bert_from_scratch.train.step_result import StepResult
 from bert_from_scratch.train.trainer import BertTrainer
+
+logger = logging.getLogger(__name__)
 
 Report = Callable[[Progress], None]
 Announce = Callable[[str], None]
@@ -118,11 +121,23 @@ class Attempt:
     def _restore(self) -> float:
         """Goes back to the newest checkpoint; returns the time used."""
         trainer = self._trainer
+        damaged: list[Path] = []
+        seconds = 0.0
         for path in reversed(list_checkpoints(self._run.checkpoints_dir)):
-            state = load_checkpoint(path, trainer.model, trainer.optimizer)
+            try:
+                state = load_checkpoint(path, trainer.model, trainer.optimizer)
+            except BertError as error:
+                # 微调只有几分钟：坏了就重来，好过停在那里等人
+                logger.warning("%s It is left out.", error.message)
+                damaged.append(path)
+                continue
             trainer.restore(state)
-            return state.seconds
-        return 0.0
+            seconds = state.seconds
+            break
+        trainer.processes.wait()
+        for path in damaged if trainer.processes.is_first else ():
+            path.rename(path.with_name(f"damaged-{path.name}"))
+        return seconds
 
     def train(self) -> AttemptResult | None:
         """Trains to the end; None: somebody asked to stop, and it is saved."""
