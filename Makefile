@@ -46,6 +46,7 @@ demo: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/tokenizer.py
 	$(BIN)/python benchmarks/inference.py
+	$(BIN)/python benchmarks/embedding.py --texts 64
 	$(BIN)/python benchmarks/data.py
 	$(BIN)/python benchmarks/pretraining.py
 	$(BIN)/python benchmarks/squad_features.py

@@ -70,6 +70,13 @@ def build_models(config: BertConfig) -> tuple[BertModel, Any]:
 
 def read_reviews(data_dir: Path, count: int) -> list[Encoding]:
     """Draws reviews from IMDb's test set, truncated to 512 tokens."""
+    tokenizer = WordPieceTokenizer(read_vocabulary(vocab_path(data_dir)))
+    texts = read_review_texts(data_dir, count)
+    return tokenizer.encode_batch(texts, max_length=512)
+
+
+def read_review_texts(data_dir: Path, count: int) -> list[str]:
+    """Draws reviews from IMDb's test set, as they were written."""
     with tarfile.open(data_dir / "imdb.tar.xz") as archive:
         texts = []
         for member in archive:
@@ -78,9 +85,12 @@ def read_reviews(data_dir: Path, count: int) -> list[Encoding]:
                 assert file is not None
                 texts.append(file.read().decode())
     random.Random(SEED).shuffle(texts)
-    vocab_path = data_dir / "vocabs" / "bert-base-uncased-vocab.txt"
-    tokenizer = WordPieceTokenizer(read_vocabulary(vocab_path))
-    return tokenizer.encode_batch(texts[:count], max_length=512)
+    return texts[:count]
+
+
+def vocab_path(data_dir: Path) -> Path:
+    """Returns where the vocabulary of bert-base-uncased lies."""
+    return data_dir / "vocabs" / "bert-base-uncased-vocab.txt"
 
 
 @torch.inference_mode()

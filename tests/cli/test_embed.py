@@ -281,6 +281,30 @@ def test_a_maximum_beyond_the_models_has_no_effect_and_says_so(
     assert result.returncode == 2 or "16" in caplog.text
 
 
+# 精度
+
+
+def test_half_precision_changes_vectors_a_little(
+    bert: Bert, model_dir: Path
+) -> None:
+    exact = embed(bert, model_dir, *TEXTS, "--precision", "fp32")
+    assert embed(bert, model_dir, *TEXTS, "--device", "cpu") == exact
+    half = embed(bert, model_dir, *TEXTS, "--precision", "bf16")
+    difference = np.subtract(half["embeddings"], exact["embeddings"])
+    assert 0 < np.abs(difference).max() < 0.05
+
+
+@pytest.mark.parametrize("command", ["embed", "predict"])
+def test_an_unknown_precision_is_refused_with_the_known_ones(
+    bert: Bert, model_dir: Path, command: str
+) -> None:
+    result = bert(command, model_dir, "a", "--precision", "fp8")
+    assert result.returncode == 2
+    assert result.stdout == ""
+    for part in ("--precision", "fp8", "auto", "fp32", "bf16"):
+        assert part in result.stderr
+
+
 # 写不进去的地方
 
 

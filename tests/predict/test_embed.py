@@ -13,6 +13,7 @@ from bert_from_scratch import (
     BertModel,
     WordPieceTokenizer,
 )
+from bert_from_scratch.predict import embed
 from bert_from_scratch.predict.embed import Embedder
 from bert_from_scratch.predict.pooling import Pooling
 
@@ -23,8 +24,7 @@ TOKENS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def embedder() -> Embedder:
+def make_embedder(device: str = "cpu", precision: str = "auto") -> Embedder:
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=len(TOKENS),
@@ -34,7 +34,24 @@ def embedder() -> Embedder:
         intermediate_size=64,
         max_position_embeddings=16,
     )
-    return Embedder(BertModel(config), WordPieceTokenizer(TOKENS))
+    tokenizer = WordPieceTokenizer(TOKENS)
+    return Embedder(BertModel(config), tokenizer, device, precision)
+
+
+@pytest.fixture(scope="module")
+def embedder() -> Embedder:
+    return make_embedder()
+
+
+def make_texts(count: int) -> list[str]:
+    """Texts of 0 to 19 words, no two of them alike up to 16 tokens."""
+    return [
+        " ".join(
+            "abc"[number // 3**place % 3]
+            for place in range(5 + number * 7 % 15)
+        )
+        for number in range(count)
+    ]
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean", "last4"])
@@ -46,6 +63,107 @@ def test_batches_do_not_change_vectors(
     np.testing.assert_allclose(together, one_by_one, atol=1e-5)
     small = embedder.embed(TEXTS, pooling, batch_tokens=5)
     np.testing.assert_allclose(small, together, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 20, 33])
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 101])
+def test_no_vector_is_lost_or_swapped(
+    embedder: Embedder,
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+    batch_tokens: int,
+) -> None:
+    texts = make_texts(count)
+    alone = [embedder.embed([text])[0] for text in texts]
+    monkeypatch.setattr(embed, "TEXTS_AT_A_TIME", 9)
+    counts: list[int] = []
+    found = embedder.embed(
+        texts, batch_tokens=batch_tokens, progress=counts.append
+    )
+    assert found.shape == (count, 32)
+    assert sum(counts) == count
+    for vector, expected in zip(found, alone, strict=True):
+        np.testing.assert_allclose(vector, expected, atol=1e-5)
+    if count > 1:
+        distances = np.abs(found[1:] - found[:-1]).max(axis=1)
+        assert distances.min() > 1e-3
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean", "last4"])
+def test_half_precision_is_near_and_still_float32(pooling: Pooling) -> None:
+    texts = make_texts(30)
+    exact = make_embedder(precision="fp32").embed(texts, pooling)
+    half = make_embedder(precision="bf16").embed(texts, pooling)
+    assert half.dtype == exact.dtype == np.float32
+    size = np.linalg.norm(exact, axis=1)
+    error = np.linalg.norm(half - exact, axis=1) / size
+    assert 0 < error.max() < 1e-2
+    unit = make_embedder(precision="bf16").embed(texts, pooling, normalize=True)
+    np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1, atol=1e-6)
+
+
+def test_the_mean_of_a_long_text_in_half_precision_is_not_rounded_off() -> None:
+    model = make_embedder(precision="bf16")
+    config = BertConfig.preset("tiny", vocab_size=len(TOKENS))
+    torch.manual_seed(0)
+    long = Embedder(BertModel(config), model.tokenizer, precision="bf16")
+    text = " ".join("abc"[n % 3] for n in range(510))
+    encoding = long.tokenizer.encode(text)
+    with torch.inference_mode():
+        output = long.model(torch.tensor([encoding.input_ids]))
+    # 逐个词的向量相同，只有求和的精度不同：用 float64 求和作标准
+    expected = output.hidden_state[0].double().mean(0).numpy()
+    found = long.embed([text])[0]
+    np.testing.assert_allclose(found, expected, atol=2e-3)
+
+
+def test_an_unknown_precision_is_refused() -> None:
+    with pytest.raises(BertError, match="Unknown precision 'half'"):
+        make_embedder(precision="half")
+
+
+def test_batches_hold_the_ids_of_the_tokenizer(embedder: Embedder) -> None:
+    texts = [*TEXTS, *make_texts(20)]
+    too_long: list[int] = []
+    found: dict[int, list[int]] = {}
+    for numbers, batch in embedder._batches(
+        texts, 10, 64, too_long, strict=False
+    ):
+        assert batch.cu_seqlens is not None
+        parts = batch.input_ids.split(batch.cu_seqlens.diff().tolist())
+        found.update(zip(numbers, (p.tolist() for p in parts), strict=True))
+        assert not batch.token_type_ids.any()
+    expected = embedder.tokenizer.encode_batch(
+        texts, max_length=10, specials_are_text=True
+    )
+    assert [found[n] for n in range(len(texts))] == [
+        encoding.input_ids for encoding in expected
+    ]
+    assert too_long == [
+        number for number, text in enumerate(texts) if len(text.split()) > 8
+    ]
+
+
+def test_a_lone_surrogate_is_named(embedder: Embedder) -> None:
+    with pytest.raises(BertError, match="lone surrogate at character 2"):
+        embedder.embed(["a", "b \ud800"])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("pooling", ["cls", "mean", "last4"])
+def test_a_gpu_gives_the_vectors_of_a_cpu(pooling: Pooling) -> None:
+    texts = make_texts(3001)
+    expected = make_embedder("cpu").embed(texts, pooling, normalize=True)
+    exact = make_embedder("cuda", "fp32")
+    found = exact.embed(texts, pooling, normalize=True)
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+    half = make_embedder("cuda")
+    assert half.precision == "bf16"
+    for batch_tokens in (None, 100):
+        found = half.embed(
+            texts, pooling, normalize=True, batch_tokens=batch_tokens
+        )
+        assert (found * expected).sum(1).min() > 0.999
 
 
 def test_poolings_are_what_their_names_say(embedder: Embedder) -> None:

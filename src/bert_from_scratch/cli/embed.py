@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -56,16 +56,27 @@ def embed(
         bool, typer.Option("--strict", help="Too long a text is an error.")
     ] = False,
     batch_tokens: Annotated[
-        int, typer.Option(help="Tokens that go through at once.")
-    ] = 8192,
+        int | None,
+        typer.Option(
+            help="Tokens that go through at once; by default 65,536 on a "
+            "GPU, else 8,192."
+        ),
+    ] = None,
     device: DeviceOption = "auto",
+    precision: Annotated[
+        Literal["auto", "fp32", "bf16"],
+        typer.Option(
+            help="What to compute in; auto: bf16 on a GPU, else fp32. "
+            "Vectors are float32 in any case."
+        ),
+    ] = "auto",
     as_json: JsonFlag = False,
 ) -> None:
     """Turn texts into vectors, one a text, in their order."""
     lines = read_texts(texts, input_path)
     from bert_from_scratch.predict.embed import Embedder
 
-    embedder = Embedder.load(model, device)
+    embedder = Embedder.load(model, device, precision)
     shape = (len(lines), embedder.width(pooling))
     with _open_array(out, shape) as array, progress_bar() as progress:
         task = progress.add_task("embedding texts", total=len(lines))

@@ -2,9 +2,9 @@
 
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -43,9 +43,19 @@ def predict(
         int, typer.Option(help="Candidates told of an answer or a choice.")
     ] = 5,
     batch_tokens: Annotated[
-        int, typer.Option(help="Tokens that go through at once.")
-    ] = 8192,
+        int | None,
+        typer.Option(
+            help="Tokens that go through at once; by default 65,536 on a "
+            "GPU, else 8,192."
+        ),
+    ] = None,
     device: DeviceOption = "auto",
+    precision: Annotated[
+        Literal["auto", "fp32", "bf16"],
+        typer.Option(
+            help="What to compute in; auto: bf16 on a GPU, else fp32."
+        ),
+    ] = "auto",
 ) -> None:
     """Predict labels, numbers, choices, names or answers, as JSON lines."""
     if texts == ["-"]:
@@ -55,11 +65,11 @@ def predict(
             "Give texts or --input FILE, one of them.",
             hint="- as FILE is stdin",
         )
-    if min(batch_tokens, top) < 1:
+    if top < 1 or (batch_tokens is not None and batch_tokens < 1):
         raise BertError("--batch-tokens and --top must be at least 1.")
     from bert_from_scratch.predict.task import TaskPredictor
 
-    predictor = TaskPredictor.load(model, device)
+    predictor = TaskPredictor.load(model, device, precision)
     if texts:
         for line in predictor.predict_texts(texts):
             print_json(_shorten(line, top))
@@ -85,7 +95,10 @@ def _shorten(line: dict[str, Any], top: int) -> dict[str, Any]:
 
 @contextmanager
 def _predict_file(
-    predictor: "TaskPredictor", model: Path, path: Path, batch_tokens: int
+    predictor: "TaskPredictor",
+    model: Path,
+    path: Path,
+    batch_tokens: int | None,
 ) -> Iterator[Iterable[dict[str, Any]]]:
     """Yields the predictions for a file, as they come."""
     from bert_from_scratch.finetune.loading import read_examples
@@ -99,10 +112,19 @@ def _predict_file(
         examples = read_examples(task, path, columns).examples
         yield predictor.predict(examples, batch_tokens=batch_tokens)
         return
-    with _open(path) as lines:
-        yield predictor.predict_lines(
-            lines, _name(path), batch_tokens=batch_tokens
-        )
+    with (
+        _open(path) as lines,
+        closing(
+            predictor.predict_lines(
+                lines,
+                _name(path),
+                batch_tokens=batch_tokens,
+                # 管道和键盘不预读：中途停下时，不必等还没来的行
+                reads_ahead=path.is_file(),
+            )
+        ) as found,
+    ):
+        yield found
 
 
 def _name(path: Path) -> str:

@@ -1,18 +1,25 @@
 """Running a model over many items: batches by length, results in order."""
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from typing import Any, cast
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from bert_from_scratch.data.batch import Batch
+from bert_from_scratch.data.prefetch import prefetch
 from bert_from_scratch.data.token_budget import cut_by_tokens, longest_first
 from bert_from_scratch.finetune.items import Item
 from bert_from_scratch.finetune.task import Output, Task, TaskModel
+from bert_from_scratch.model.inference import choose_batch_tokens
 
-BATCH_TOKENS = 8192
+Key = TypeVar("Key")
+
+# 备好的批次数：编码一大块文字的时间里，GPU 要有足够的活干
+BATCHES_AHEAD = 8
 
 
 def predict(
@@ -43,7 +50,7 @@ def run_model(
     items: Sequence[Item],
     device: torch.device,
     *,
-    batch_tokens: int = BATCH_TOKENS,
+    batch_tokens: int | None = None,
     half: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> list[Output]:
@@ -54,31 +61,116 @@ def run_model(
         model: Of this task, on `device`.
         items: What to compute.
         device: Where.
-        batch_tokens: Tokens that go through at once.
+        batch_tokens: Tokens that go through at once; None: by the device.
         half: Whether to compute in bf16.
         progress: Told the number of items done since the last call.
     """
     model.eval()
-    outputs: dict[int, Output] = {}
     lengths = [item.num_tokens for item in items]
+    batch_tokens = choose_batch_tokens(batch_tokens, device)
+    batches = (
+        (numbers, task.collate([items[number] for number in numbers]))
+        for numbers in cut_by_tokens(
+            longest_first(lengths), lengths, batch_tokens
+        )
+    )
+    outputs: dict[int, Output] = {}
     context = (
         torch.autocast(device.type, torch.bfloat16) if half else nullcontext()
     )
-    with context:
-        for numbers in cut_by_tokens(
-            longest_first(lengths), lengths, batch_tokens
-        ):
+    compute = cast("TaskModel", model).logits
+    with context, closing(run_batches(batches, compute, device)) as results:
+        for numbers, logits in results:
             some = [items[number] for number in numbers]
-            batch = task.collate(some).to(device)
-            found = cast("TaskModel", model).outputs(batch)
-            outputs.update(zip(numbers, _join(found, some), strict=True))
+            outputs.update(zip(numbers, _divide(logits, some), strict=True))
             if progress:
                 progress(len(numbers))
     return [outputs[number] for number in range(len(items))]
 
 
-def _join(found: list[Output], items: Sequence[Item]) -> list[Output]:
-    """Puts the numbers of an item's sequences together."""
+def run_batches(
+    batches: Iterator[tuple[Key, Batch]],
+    compute: Callable[[Batch], Tensor],
+    device: torch.device,
+) -> Generator[tuple[Key, Output]]:
+    """Computes one batch after the other, without waiting for a GPU.
+
+    Beside a GPU the batches are made in a thread, some ahead. The numbers of
+    a batch are read when the device already has the next one.
+
+    Args:
+        batches: What to compute, each with a key that its numbers keep.
+        compute: What to do with a batch on `device`.
+        device: Where.
+
+    Yields:
+        Key and float32 numbers of every batch, in their order.
+    """
+    with closing(_make_ready(batches, device)) as ready:
+        before: tuple[Key, _Sent] | None = None
+        for key, batch in ready:
+            sent = _Sent.off(compute(batch.to(device)).float())
+            if before is not None:
+                # 设备已有下一批可算，这时才等上一批的数字
+                yield before[0], before[1].read()
+            before = key, sent
+        if before is not None:
+            yield before[0], before[1].read()
+
+
+def _make_ready(
+    batches: Iterator[tuple[Key, Batch]], device: torch.device
+) -> Generator[tuple[Key, Batch]]:
+    """Yields batches; beside a GPU from a thread, where it can fetch them."""
+    if device.type != "cuda":
+        yield from batches
+        return
+    pinned = ((key, batch.pin_memory()) for key, batch in batches)
+    with closing(prefetch(pinned, BATCHES_AHEAD)) as ready:
+        yield from ready
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """Numbers that may still be on their way from the device."""
+
+    numbers: Tensor
+    arrival: torch.cuda.Event | None
+
+    @classmethod
+    def off(cls, numbers: Tensor) -> Self:
+        """Sends numbers off, without waiting for them."""
+        if not numbers.is_cuda:
+            return cls(numbers.cpu(), None)
+        # 复制排在这一批之后、下一批之前；晚了就要等下一批算完
+        here = torch.empty_like(numbers, device="cpu", pin_memory=True)
+        here.copy_(numbers, non_blocking=True)
+        arrival = torch.cuda.Event()
+        arrival.record()
+        return cls(here, arrival)
+
+    def read(self) -> Output:
+        """Waits until the numbers are here."""
+        if self.arrival is None:
+            return self.numbers.numpy()
+        self.arrival.synchronize()
+        # 抄一份：锁页内存稀缺，要还给后面的批次用
+        return self.numbers.numpy().copy()
+
+
+def _divide(logits: Output, items: Sequence[Item]) -> list[Output]:
+    """Cuts the numbers of a packed batch into those of its items.
+
+    Args:
+        logits: Of sequences, float32 [B] or [B, C], or of tokens, [T, C].
+        items: Of the batch, in its order.
+    """
+    lengths = [len(s.input_ids) for item in items for s in item.sequences]
+    rows = logits.reshape(len(logits), -1)
+    if len(rows) == len(lengths):
+        found = list(rows)
+    else:
+        found = np.split(rows, np.cumsum(lengths)[:-1])
     if len(found) == len(items):
         return found
     # 一道题有几个选项就有几条序列；各题的选项数不必相同

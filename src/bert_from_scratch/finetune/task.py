@@ -31,8 +31,12 @@ class TaskModel(Protocol):
     def count_labels(self, batch: Batch) -> dict[str, Tensor]:
         """Counts what the loss is averaged over."""
 
-    def outputs(self, batch: Batch) -> list[Output]:
-        """Returns the raw numbers of every sequence of a batch."""
+    def logits(self, batch: Batch) -> Tensor:
+        """Scores a packed batch: its B sequences, or its T tokens.
+
+        Returns:
+            Float [B], [B, C] or [T, C].
+        """
 
 
 class Task(ABC, Generic[Example, Prediction]):

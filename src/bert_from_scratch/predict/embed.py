@@ -1,7 +1,9 @@
 """Texts to vectors: [CLS], mean, or the last four layers."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -13,17 +15,25 @@ from torch import Tensor
 from bert_from_scratch.data.batch import Batch, pack
 from bert_from_scratch.data.token_budget import cut_by_tokens, longest_first
 from bert_from_scratch.errors import BertError
+from bert_from_scratch.finetune.encoding import TextSequence
+from bert_from_scratch.finetune.inference import run_batches
 from bert_from_scratch.model.bert import BertModel
 from bert_from_scratch.model.device import choose_device
 from bert_from_scratch.model.directory import find
-from bert_from_scratch.model.inference import for_inference
+from bert_from_scratch.model.inference import (
+    choose_batch_tokens,
+    choose_precision,
+    for_inference,
+)
 from bert_from_scratch.model.layout import Packed
 from bert_from_scratch.predict.pooling import POOLINGS, Pooling
-from bert_from_scratch.tokenizer import Encoding, WordPieceTokenizer
+from bert_from_scratch.tokenizer import WordPieceTokenizer
 
 logger = logging.getLogger(__name__)
 
 TEXTS_AT_A_TIME = 4096
+# GPU 不必凑等长的句子，块小一些，第一批就早些开始算
+GPU_TEXTS_AT_A_TIME = 1024
 
 
 class Embedder:
@@ -34,19 +44,36 @@ class Embedder:
         model: BertModel,
         tokenizer: WordPieceTokenizer,
         device: torch.device | str = "cpu",
+        precision: str = "auto",
     ) -> None:
-        self.model = for_inference(model.to(device))
-        self.tokenizer = tokenizer
+        """Takes a model over: it is moved, and laid out for prediction.
+
+        Args:
+            model: Any BERT; in bf16 its own weights become so.
+            tokenizer: Of this model.
+            device: Where to compute.
+            precision: "auto", "fp32" or "bf16", see `choose_precision`;
+                vectors are float32 in any case.
+        """
         self.device = torch.device(device)
+        self.precision = choose_precision(precision, self.device)
+        self.model = for_inference(model.to(self.device), self.precision)
+        self.tokenizer = tokenizer
 
     @classmethod
-    def load(cls, directory: str | Path, device: str = "auto") -> Self:
+    def load(
+        cls,
+        directory: str | Path,
+        device: str = "auto",
+        precision: str = "auto",
+    ) -> Self:
         """Loads model and tokenizer from one directory."""
         directory = find(Path(directory))
         return cls(
             BertModel.from_pretrained(directory, required_parts=()),
             WordPieceTokenizer.load(directory),
             choose_device(device),
+            precision,
         )
 
     def width(self, pooling: Pooling) -> int:
@@ -63,7 +90,7 @@ class Embedder:
         normalize: bool = False,
         max_length: int | None = None,
         strict: bool = False,
-        batch_tokens: int = 8192,
+        batch_tokens: int | None = None,
         out: NDArray[np.float32] | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> NDArray[np.float32]:
@@ -78,7 +105,8 @@ class Embedder:
             max_length: Longest sequence in tokens; None: the model's.
             strict: Whether a text that is too long is an error; otherwise
                 it is truncated, and a warning counts such texts.
-            batch_tokens: About how many tokens go through at once.
+            batch_tokens: About how many tokens go through at once; None:
+                65,536 on a GPU, else 8,192.
             out: Where to put the result, float32 [len(texts), width].
             progress: Told the number of texts done since the last call.
 
@@ -88,31 +116,57 @@ class Embedder:
         limit = self._choose_limit(max_length)
         if out is None:
             out = np.empty((len(texts), self.width(pooling)), np.float32)
-        num_truncated = 0
-        for start in range(0, len(texts), TEXTS_AT_A_TIME):
-            some = texts[start : start + TEXTS_AT_A_TIME]
-            encodings = self._encode(some, limit + 1)
-            for row, encoding in enumerate(encodings):
-                if len(encoding) > limit:
-                    num_truncated += 1
-                    _refuse_if(strict, start + row, limit)
-                    encodings[row] = self._encode([some[row]], limit)[0]
-            lengths = [len(encoding) for encoding in encodings]
-            order = longest_first(lengths)
-            for rows in cut_by_tokens(order, lengths, batch_tokens):
-                batch = pack([encodings[row] for row in rows]).to(self.device)
-                vectors = self._pool(batch, pooling, normalize)
-                out[[start + row for row in rows]] = vectors.cpu().numpy()
+        too_long: list[int] = []
+        batches = self._batches(
+            texts,
+            limit,
+            choose_batch_tokens(batch_tokens, self.device),
+            too_long,
+            strict=strict,
+        )
+        pool = partial(self.pool, pooling=pooling, normalize=normalize)
+        with closing(run_batches(batches, pool, self.device)) as results:
+            for rows, vectors in results:
+                out[rows] = vectors
                 if progress:
                     progress(len(rows))
-        if num_truncated:
+        if too_long:
             logger.warning(
                 "%d of %d texts were truncated to %d tokens.",
-                num_truncated,
+                len(too_long),
                 len(texts),
                 limit,
             )
         return out
+
+    def _batches(
+        self,
+        texts: Sequence[str],
+        limit: int,
+        batch_tokens: int,
+        too_long: list[int],
+        *,
+        strict: bool,
+    ) -> Iterator[tuple[list[int], Batch]]:
+        """Yields packed batches, each with the numbers of its texts.
+
+        Those that are longer than `limit` are noted in `too_long`.
+        """
+        is_gpu = self.device.type == "cuda"
+        size = GPU_TEXTS_AT_A_TIME if is_gpu else TEXTS_AT_A_TIME
+        for start in range(0, len(texts), size):
+            encoded = self._encode(texts[start : start + size])
+            for row, ids in enumerate(encoded):
+                if len(ids) > limit:
+                    _refuse_if(strict, start + row, limit)
+                    too_long.append(start + row)
+                    # 截断后仍以 [SEP] 结尾，与分词器自己截断的一样
+                    encoded[row] = [*ids[: limit - 1], ids[-1]]
+            lengths = [len(ids) for ids in encoded]
+            order = longest_first(lengths)
+            for rows in cut_by_tokens(order, lengths, batch_tokens):
+                sequences = [_to_sequence(encoded[row]) for row in rows]
+                yield [start + row for row in rows], pack(sequences)
 
     def _choose_limit(self, max_length: int | None) -> int:
         longest = self.model.config.max_position_embeddings
@@ -130,14 +184,31 @@ class Embedder:
             )
         return min(max_length, longest)
 
-    def _encode(self, texts: Sequence[str], max_length: int) -> list[Encoding]:
-        return self.tokenizer.encode_batch(
-            texts, max_length=max_length, specials_are_text=True
-        )
+    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of texts, [CLS] and [SEP] included, uncut."""
+        try:
+            # 只要编号：不记偏移，也不为每个词建 Python 对象
+            encodings = self.tokenizer.literal_engine.encode_batch_fast(
+                list(texts)
+            )
+        except TypeError:
+            # 引擎只说类型不对；这里说得出是哪个字符
+            self.tokenizer.encode_batch(texts, max_length=2)
+            raise
+        return [encoding.ids for encoding in encodings]
 
     @torch.inference_mode()
-    def _pool(self, batch: Batch, pooling: Pooling, normalize: bool) -> Tensor:
-        """Computes the vectors of a packed batch, float32 [B, width]."""
+    def pool(
+        self,
+        batch: Batch,
+        pooling: Pooling = "mean",
+        normalize: bool = False,
+    ) -> Tensor:
+        """Computes the vectors of a packed batch that is on the device.
+
+        Returns:
+            Float32 [B, width], on the device.
+        """
         x, layout = self.model.embed(**batch.inputs())
         assert isinstance(layout, Packed)
         if pooling == "last4":
@@ -149,16 +220,23 @@ class Embedder:
             vectors = layout.first_tokens(hidden)
         else:
             vectors = _mean_of_sequences(hidden, layout)
+        vectors = vectors.float()
         if normalize:
             vectors = torch.nn.functional.normalize(vectors, dim=-1)
-        return vectors.float()
+        return vectors
+
+
+def _to_sequence(ids: list[int]) -> TextSequence:
+    return TextSequence(np.asarray(ids, np.int32), np.zeros(len(ids), np.uint8))
 
 
 def _mean_of_sequences(hidden: Tensor, layout: Packed) -> Tensor:
-    """Averages packed [T, H] over each sequence, [B, H]."""
-    sums = hidden.new_zeros(len(layout.cu_seqlens) - 1, hidden.shape[-1])
-    sums.index_add_(0, layout.sequence_ids(len(hidden)), hidden)
-    return sums / layout.lengths[:, None]
+    """Averages packed [T, H] over each sequence, float32 [B, H]."""
+    # 先转 float32：半精度里加几百个数，后面的就加不进去了。长度一定相符，
+    # 免去检查，GPU 上就不必同步
+    return torch.segment_reduce(
+        hidden.float(), "mean", lengths=layout.lengths, unsafe=True
+    )
 
 
 def _check_pooling(pooling: Pooling, model: BertModel) -> None:
