@@ -1,5 +1,6 @@
 """One process or many: who am I, and sums over all of us."""
 
+import atexit
 import os
 from dataclasses import dataclass
 
@@ -62,6 +63,13 @@ def join_processes(device: torch.device) -> Processes:
     if not dist.is_initialized():
         backend = "nccl" if device.type == "cuda" else "gloo"
         dist.init_process_group(backend)
+        # 不道别就退出，后台线程偶尔会让进程在最后一刻崩溃
+        atexit.register(_leave)
     if device.type == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     return Processes(dist.get_rank(), count, device.type)
+
+
+def _leave() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
