@@ -97,7 +97,7 @@ def test_half_precision_is_near_and_still_float32(pooling: Pooling) -> None:
     assert half.dtype == exact.dtype == np.float32
     size = np.linalg.norm(exact, axis=1)
     error = np.linalg.norm(half - exact, axis=1) / size
-    assert 0 < error.max() < 1e-2
+    assert 0 < error.max() < 2e-2
     unit = make_embedder(precision="bf16").embed(texts, pooling, normalize=True)
     np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1, atol=1e-6)
 

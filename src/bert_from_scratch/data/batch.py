@@ -112,6 +112,13 @@ class Batch:
         """Returns a copy with memory of its own."""
         return self._map(Tensor.clone)
 
+    def record_stream(self, stream: torch.Stream) -> None:
+        """Says that another stream of the GPU uses this memory too."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Tensor):
+                value.record_stream(stream)
+
     def _map(self, change: Callable[[Tensor], Tensor]) -> Self:
         changed: dict[str, Any] = {
             field.name: change(value)

@@ -10,12 +10,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bert_from_scratch import kernels
 from bert_from_scratch.config import BertConfig
 from bert_from_scratch.model.layout import Layout, Packed, Padded, select
 
 if torch.cuda.is_available():
     # 内核只在 GPU 上有；没有 GPU 时不导入，每条命令快一秒半
     from torch.nn.attention.varlen import varlen_attn
+
+if kernels.EXIST:
+    from bert_from_scratch.kernels.attention import attend
+
+# 更宽的头放不进寄存器，交给 PyTorch 自己的内核
+KERNEL_WIDTHS = (16, 32, 64)
 
 
 class MultiHeadSelfAttention(nn.Module):
@@ -44,14 +51,31 @@ class MultiHeadSelfAttention(nn.Module):
         Returns:
             Hidden states of the same shape as `x`; [P, H] with `places`.
         """
-        query, key, value = self._split_heads(x)
         dropout_prob = self.dropout_prob if self.training else 0.0
-        if isinstance(layout, Packed):
-            mixed = _attend_packed(query, key, value, layout, dropout_prob)
+        if isinstance(layout, Packed) and self._suits_kernel(x):
+            mixed = self._attend_by_kernel(x, layout, dropout_prob)
         else:
-            mixed = _attend_padded(query, key, value, layout, dropout_prob)
+            mixed = _attend(*self._split_heads(x), layout, dropout_prob)
         mixed = mixed.flatten(-2)
         return self.output(mixed if places is None else select(mixed, places))
+
+    def _suits_kernel(self, x: Tensor) -> bool:
+        width = x.shape[-1] // self.num_heads
+        return kernels.usable(x) and width in KERNEL_WIDTHS
+
+    def _attend_by_kernel(
+        self, x: Tensor, layout: Packed, dropout: float
+    ) -> Tensor:
+        """Attends by our own kernel, which also gives the bias its gradient."""
+        bias = self.qkv.bias
+        qkv = F.linear(x, self.qkv.weight, bias.detach())
+        return attend(
+            qkv.unflatten(-1, (3, self.num_heads, -1)),
+            bias,
+            layout.cu_seqlens,
+            layout.max_seqlen,
+            dropout,
+        )
 
     def weights(self, x: Tensor, layout: Layout) -> Tensor:
         """Computes the attention probabilities, for analysis.
@@ -81,6 +105,14 @@ class MultiHeadSelfAttention(nn.Module):
         return query, key, value
 
 
+def _attend(
+    query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
+) -> Tensor:
+    if isinstance(layout, Packed):
+        return _attend_packed(query, key, value, layout, dropout)
+    return _attend_padded(query, key, value, layout, dropout)
+
+
 def _attend_padded(
     query: Tensor, key: Tensor, value: Tensor, layout: Padded, dropout: float
 ) -> Tensor:
@@ -102,7 +134,7 @@ def _attend_packed(
     """Attends within packed sequences; all tensors are [T, N, D]."""
     if query.device.type == "cpu":
         return _attend_by_length(query, key, value, layout, dropout)
-    if query.is_cuda and query.dtype in _HALF_TYPES:
+    if query.is_cuda and query.dtype in kernels.HALF_TYPES:
         return _attend_varlen(query, key, value, layout, dropout)
     # 变长内核不支持 fp32：退回到补齐、计算、再取出的慢路
     mixed = _attend_padded(
@@ -154,9 +186,6 @@ def _attend_by_length(
         q, k, v = (tensor.unflatten(0, shape) for tensor in qkv)
         mixed.append(_attend_padded(q, k, v, Padded(), dropout).flatten(0, 1))
     return torch.cat(mixed) if len(mixed) > 1 else mixed[0]
-
-
-_HALF_TYPES = (torch.bfloat16, torch.float16)
 
 
 def _key_mask(layout: Padded) -> Tensor | None:

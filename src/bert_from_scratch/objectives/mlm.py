@@ -7,11 +7,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bert_from_scratch import kernels
 from bert_from_scratch.config import BertConfig
 from bert_from_scratch.data.batch import IGNORE_INDEX
 from bert_from_scratch.embeddings.layer_norm import LayerNorm
 from bert_from_scratch.model.block import ACTIVATION_FUNCTIONS
 from bert_from_scratch.objectives.output import Part, count_labels
+
+if kernels.EXIST:
+    from bert_from_scratch.kernels.cross_entropy import cross_entropy
 
 ALIGNMENT = 64
 
@@ -37,29 +41,46 @@ class MaskedLMHead(nn.Module):
         Returns:
             Logits, float [..., V].
         """
+        return self.aligned(hidden_state, token_embedding)[
+            ..., : len(token_embedding)
+        ]
+
+    def aligned(self, hidden_state: Tensor, token_embedding: Tensor) -> Tensor:
+        """As `forward`, but on a GPU with a few columns more.
+
+        They stand for no WordPiece: whoever takes the logits as they are
+        leaves them out.
+        """
         x = self.norm(self.activation(self.dense(hidden_state)))
         # 输出权重与词嵌入是同一个矩阵：参数更少，且两处一起学习
         if not x.is_cuda:
             return F.linear(x, token_embedding, self.bias)
         # 词表补到 64 的倍数再乘：GPU 的矩阵单元要求对齐，否则慢几倍
-        num_words = len(token_embedding)
-        extra = -num_words % ALIGNMENT
+        extra = -len(token_embedding) % ALIGNMENT
         weight = F.pad(token_embedding, (0, 0, 0, extra))
-        bias = F.pad(self.bias, (0, extra))
-        return F.linear(x, weight, bias)[..., :num_words]
+        return F.linear(x, weight, F.pad(self.bias, (0, extra)))
 
 
 class MaskedLMLoss(nn.Module):
     """The cross-entropy at the hidden positions, and nowhere else."""
 
-    def forward(self, logits: Tensor, mlm_labels: Tensor) -> Part:
+    def forward(
+        self, logits: Tensor, mlm_labels: Tensor, num_words: int | None = None
+    ) -> Part:
         """Sums the loss over the hidden positions.
 
         Args:
             logits: Vocabulary scores, float [..., V].
             mlm_labels: Original id where a token was hidden, IGNORE_INDEX
                 elsewhere, long [...].
+            num_words: V, where the logits have more columns.
         """
+        if num_words is None:
+            num_words = logits.shape[-1]
+        if logits.dim() == 2 and kernels.usable(logits):
+            total, correct = cross_entropy(logits, mlm_labels, num_words)
+            return Part(total, count_labels(mlm_labels), correct)
+        logits = logits[..., :num_words]
         total = F.cross_entropy(
             logits.flatten(0, -2),
             mlm_labels.flatten(),

@@ -43,8 +43,9 @@ class BertForPreTraining(StoredModel):
         output = self.bert(**batch.inputs(), places=batch.mlm_positions)
         parts: dict[str, Part] = {}
         if batch.mlm_positions is not None and batch.mlm_labels is not None:
-            logits = self._score(output.hidden_state)
-            parts["mlm"] = self.mlm_loss(logits, batch.mlm_labels)
+            words = self.bert.embedding.token.weight
+            logits = self.mlm_head.aligned(output.hidden_state, words)
+            parts["mlm"] = self.mlm_loss(logits, batch.mlm_labels, len(words))
         if batch.nsp_labels is not None:
             logits = self.nsp_head(output.pooled)
             parts["nsp"] = self.nsp_loss(logits, batch.nsp_labels)
@@ -73,7 +74,5 @@ class BertForPreTraining(StoredModel):
             Logits, float [P, V].
         """
         # 只在被遮盖处计算词表打分：全位置打分要多花约五分之一的算力
-        return self._score(select(hidden_state, mlm_positions))
-
-    def _score(self, chosen: Tensor) -> Tensor:
+        chosen = select(hidden_state, mlm_positions)
         return self.mlm_head(chosen, self.bert.embedding.token.weight)

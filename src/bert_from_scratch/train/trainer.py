@@ -102,6 +102,7 @@ class BertTrainer:
         self.optimizer = build_optimizer(self.model, settings, rate_scales)
         # GPU 上不等数字就走下一步；不知道损失是否有限，由优化器自己跳过
         self._runs_ahead = self.device.type == "cuda"
+        self._side = torch.cuda.Stream() if self._runs_ahead else None
         self._skips_by_itself = (
             self._runs_ahead
             and not self._is_sharded
@@ -223,12 +224,7 @@ class BertTrainer:
         step = self.state.step
         self._seed(step)
         self.model.train()
-        batches = [
-            self.source.finish(
-                batch.to(self.device), step, data.following.phase
-            )
-            for batch in data.micro_batches
-        ]
+        batches = self._move(data)
         counts = self._count(batches)
         totals = {name: Totals(self.device) for name in counts}
         for number, batch in enumerate(batches):
@@ -240,6 +236,23 @@ class BertTrainer:
         for total in totals.values():
             self.processes.sum(total.sums)
         return _Gradients(data, totals)
+
+    def _move(self, data: StepData) -> list[Batch]:
+        """Brings a step to the device; there its masks are drawn."""
+        step, phase = self.state.step, data.following.phase
+        # 另开一条流：GPU 还在算上一步时，就把这一步的遮盖抽好，几百个小内核
+        # 藏在大乘法的缝里
+        with torch.cuda.stream(self._side):
+            batches = [
+                self.source.finish(batch.to(self.device), step, phase)
+                for batch in data.micro_batches
+            ]
+        if self._side is not None:
+            main = torch.cuda.current_stream()
+            main.wait_stream(self._side)
+            for batch in batches:
+                batch.record_stream(main)
+        return batches
 
     def _backward(
         self, batch: Batch, counts: dict[str, Tensor]

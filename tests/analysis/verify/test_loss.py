@@ -18,7 +18,9 @@ from .conftest import judge
 class LossOverAllSlots(MaskedLMLoss):
     """Divides by the number of positions, labelled or not."""
 
-    def forward(self, logits: Tensor, mlm_labels: Tensor) -> Part:
+    def forward(
+        self, logits: Tensor, mlm_labels: Tensor, num_words: int | None = None
+    ) -> Part:
         part = super().forward(logits, mlm_labels)
         return Part(part.total, torch.tensor(len(mlm_labels)), part.correct)
 
@@ -26,14 +28,18 @@ class LossOverAllSlots(MaskedLMLoss):
 class LossAtPadding(MaskedLMLoss):
     """Reads a position without a label as one labelled 0, which is [PAD]."""
 
-    def forward(self, logits: Tensor, mlm_labels: Tensor) -> Part:
+    def forward(
+        self, logits: Tensor, mlm_labels: Tensor, num_words: int | None = None
+    ) -> Part:
         return super().forward(logits, mlm_labels.clamp(min=0))
 
 
 class SmoothedLoss(MaskedLMLoss):
     """Gives every other WordPiece a little of the probability."""
 
-    def forward(self, logits: Tensor, mlm_labels: Tensor) -> Part:
+    def forward(
+        self, logits: Tensor, mlm_labels: Tensor, num_words: int | None = None
+    ) -> Part:
         total = F.cross_entropy(
             logits, mlm_labels, reduction="sum", label_smoothing=1e-4
         )
@@ -44,7 +50,9 @@ class SmoothedLoss(MaskedLMLoss):
 class LossWithoutClamp(MaskedLMLoss):
     """Divides by zero where there is no label."""
 
-    def forward(self, logits: Tensor, mlm_labels: Tensor) -> Part:
+    def forward(
+        self, logits: Tensor, mlm_labels: Tensor, num_words: int | None = None
+    ) -> Part:
         part = super().forward(logits, mlm_labels)
         if not int(part.count):
             return Part(part.total / 0, part.count, part.correct)

@@ -1,0 +1,28 @@
+"""Triton kernels for a GPU: what PyTorch has no single kernel for.
+
+Each does what a plain function of this project does, in one pass over memory;
+tests hold them against it. Its modules are imported where `EXIST`, and used
+where `usable`.
+"""
+
+from functools import cache
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+
+HALF_TYPES = (torch.bfloat16, torch.float16)
+MIN_CAPABILITY = (8, 0)
+
+# Triton 随 PyTorch 的 GPU 版本一起安装；没有 GPU 时不导入，命令启动更快
+EXIST = torch.cuda.is_available() and find_spec("triton") is not None
+
+
+def usable(x: Tensor) -> bool:
+    """Returns whether the kernels can work on this tensor."""
+    return EXIST and x.is_cuda and x.dtype in HALF_TYPES and _is_new_enough()
+
+
+@cache
+def _is_new_enough() -> bool:
+    return torch.cuda.get_device_capability() >= MIN_CAPABILITY

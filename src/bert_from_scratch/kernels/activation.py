@@ -1,0 +1,133 @@
+"""GELU whose way back also sums up the gradient of the bias before it.
+
+Letters: T tokens, F width inside the feed-forward layers.
+"""
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+# 分块由 H200 上的测量选定
+BLOCK = 8192
+COLUMNS = 128
+ROWS = 16
+ROWS_A_PROGRAM = 128
+
+
+def gelu(x: Tensor, bias: Tensor) -> Tensor:
+    """Applies GELU (the erf form).
+
+    Args:
+        x: Half precision [..., F], contiguous.
+        bias: What was added to `x`, [F]. It is not added again; its gradient
+            is found on the way back, in the same pass.
+    """
+    return _gelu(x.flatten(0, -2), bias).view(x.shape)
+
+
+@triton.jit
+def _bell_and_cdf(x):
+    """Returns exp(-x^2 / 2) and the normal distribution up to x."""
+    # Abramowitz 与 Stegun 7.1.26：误差 1.5e-7，远小于半精度的舍入；
+    # 指数部分恰好也是导数要用的，一次算出两样
+    bell = tl.exp2(x * x * -0.7213475204444817)
+    t = 1 / (1 + 0.2316418882 * tl.abs(x))
+    tail = 1.061405429 * t - 1.453152027
+    tail = tail * t + 1.421413741
+    tail = tail * t - 0.284496736
+    tail = (tail * t + 0.254829592) * t * bell * 0.5
+    return bell, tl.where(x < 0, tail, 1 - tail)
+
+
+@triton.jit
+def _gelu_kernel(x, out, size, BLOCK: tl.constexpr):
+    places = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = places < size
+    value = tl.load(x + places, mask=mask, other=0.0).to(tl.float32)
+    _, cdf = _bell_and_cdf(value)
+    tl.store(out + places, (value * cdf).to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _gelu_backward_kernel(
+    x, grad, dx, sums, num_rows, width,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, NUM_BLOCKS: tl.constexpr,
+):  # fmt: skip
+    columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    first = tl.program_id(1) * (ROWS * NUM_BLOCKS)
+    start = first.to(tl.int64) * width
+    x, grad, dx = x + start, grad + start, dx + start
+    total = tl.zeros((ROWS, COLUMNS), tl.float32)
+    # 流水三级：算这一块时，后两块已经在路上
+    for block in tl.range(NUM_BLOCKS, num_stages=3):
+        rows = block * ROWS + tl.arange(0, ROWS)
+        places = rows[:, None] * width + columns[None, :]
+        mask = (first + rows < num_rows)[:, None] & (columns < width)[None, :]
+        value = tl.load(x + places, mask=mask, other=0.0).to(tl.float32)
+        g = tl.load(grad + places, mask=mask, other=0.0).to(tl.float32)
+        bell, cdf = _bell_and_cdf(value)
+        g *= cdf + value * bell * 0.3989422804014327
+        tl.store(dx + places, g.to(dx.dtype.element_ty), mask=mask)
+        total += g
+    # 先各自求和写出，再由一次小的求和收尾：结果与次序无关，不用原子加法
+    place = tl.program_id(1) * width + columns
+    tl.store(sums + place, tl.sum(total, 0), mask=columns < width)
+
+
+@torch.library.custom_op("bert::gelu", mutates_args=())
+def _gelu(x: Tensor, bias: Tensor) -> Tensor:
+    del bias
+    out = torch.empty_like(x)
+    _gelu_kernel[(triton.cdiv(x.numel(), BLOCK),)](
+        x, out, x.numel(), BLOCK=BLOCK, num_warps=8
+    )
+    return out
+
+
+@_gelu.register_fake
+def _(x: Tensor, bias: Tensor) -> Tensor:
+    return torch.empty_like(x)
+
+
+@torch.library.custom_op("bert::gelu_backward", mutates_args=())
+def _gelu_backward(grad: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    num_rows, width = x.shape
+    dx = torch.empty_like(x)
+    num_programs = triton.cdiv(num_rows, ROWS_A_PROGRAM)
+    sums = x.new_empty((num_programs, width), dtype=torch.float32)
+    _gelu_backward_kernel[(triton.cdiv(width, COLUMNS), num_programs)](
+        x,
+        grad,
+        dx,
+        sums,
+        num_rows,
+        width,
+        ROWS=ROWS,
+        COLUMNS=COLUMNS,
+        NUM_BLOCKS=ROWS_A_PROGRAM // ROWS,
+        num_warps=4,
+    )
+    return dx, sums
+
+
+@_gelu_backward.register_fake
+def _(grad: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    size = (triton.cdiv(len(x), ROWS_A_PROGRAM), x.shape[1])
+    return torch.empty_like(x), x.new_empty(size, dtype=torch.float32)
+
+
+def _save(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+    x, bias = inputs
+    ctx.save_for_backward(x)
+    ctx.bias_dtype = bias.dtype
+
+
+def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+    dx, sums = _gelu_backward(grad.contiguous(), *ctx.saved_tensors)
+    return dx, sums.sum(0).to(ctx.bias_dtype)
+
+
+_gelu.register_autograd(_differentiate, setup_context=_save)
