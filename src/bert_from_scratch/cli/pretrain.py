@@ -4,7 +4,7 @@ import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -38,6 +38,20 @@ EXAMPLE = (
 INTERRUPTED = 75
 
 
+def _use_recipe(context: typer.Context, name: str | None) -> str | None:
+    """Makes a recipe's values the defaults of the options after it."""
+    if name is None or context.resilient_parsing:
+        return name
+    from bert_from_scratch.train.recipes import RECIPES
+
+    if name not in RECIPES:
+        raise BertError(
+            f"There is no recipe {name}.", hint=f"try {', '.join(RECIPES)}"
+        )
+    context.default_map = RECIPES[name]
+    return name
+
+
 def pretrain(
     context: typer.Context,
     data: Annotated[
@@ -46,6 +60,16 @@ def pretrain(
     out: Annotated[Path | None, typer.Option(help="Run to make.")] = None,
     resume: Annotated[
         Path | None, typer.Option(help="Run to go on with.")
+    ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            help="Options that go well together: ten-minutes, a BERT-base in "
+            "540 s on one H200.",
+            # 先于别的选项处理：它们的默认值由它来定
+            is_eager=True,
+            callback=_use_recipe,
+        ),
     ] = None,
     preset: PresetOption = None,
     config: ConfigOption = None,
@@ -129,6 +153,7 @@ def pretrain(
     as_json: JsonFlag = False,
 ) -> None:
     """Pre-train a BERT on prepared text, or go on with a run."""
+    del recipe  # its callback has set the defaults
     if resume is not None:
         _check_alone(context)
         _run(None, resume, as_json)
@@ -140,6 +165,13 @@ def pretrain(
         )
     from bert_from_scratch.train.defaults import make_plan
 
+    # 写出的预算与模型先于菜谱里的
+    if steps is not None or epochs is not None:
+        minutes = _typed(context, "minutes", minutes)
+    if config is not None or init is not None:
+        preset = _typed(context, "preset", preset)
+    if max_length is not None:
+        phases = _typed(context, "phases", phases)
     plan = make_plan(
         data,
         preset=preset,
@@ -178,14 +210,26 @@ def pretrain(
     _run(plan, out, as_json)
 
 
+Value = TypeVar("Value")
+
+
+def _typed(
+    context: typer.Context, name: str, value: Value | None
+) -> Value | None:
+    """Returns the value of an option that the user typed; else None."""
+    source = context.get_parameter_source(name)
+    is_typed = source is not None and source.name == "COMMANDLINE"
+    return value if is_typed else None
+
+
 def _check_alone(context: typer.Context) -> None:
     """Refuses options beside --resume: the run knows them all."""
-    given = []
-    for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        is_typed = source is not None and source.name == "COMMANDLINE"
-        if is_typed and parameter.name not in ("resume", "as_json"):
-            given.append(parameter.opts[-1])
+    given = [
+        parameter.opts[-1]
+        for parameter in context.command.params
+        if parameter.name not in ("resume", "as_json")
+        and _typed(context, parameter.name or "", True)
+    ]
     if given:
         raise BertError(
             f"--resume takes no {', '.join(given)}: the run knows all that.",
@@ -203,12 +247,12 @@ def _announce(plan: "PretrainingPlan") -> None:
         for name in ("steps", "epochs", "minutes")
         if (value := getattr(training, name)) is not None
     )
-    lengths = ", ".join(str(phase.max_length) for phase in plan.phases)
+    lengths = dict.fromkeys(str(phase.max_length) for phase in plan.phases)
     threads = f", {plan.num_threads} threads" if plan.num_threads else ""
     say(
         f"BERT-{plan.preset or 'custom'}: {model.num_hidden_layers} layers of "
         f"{model.hidden_size}; {budget}, {plan.batch_tokens:,} tokens a step, "
-        f"length {lengths}, lr {training.learning_rate:g}, "
+        f"length {', '.join(lengths)}, lr {training.learning_rate:g}, "
         f"{training.precision} on {choose_device(plan.device)}{threads}."
     )
 

@@ -5,7 +5,6 @@ tests hold them against it. Its modules are imported where `EXIST`, and used
 where `usable`.
 """
 
-from functools import cache
 from importlib.util import find_spec
 
 import torch
@@ -23,6 +22,5 @@ def usable(x: Tensor) -> bool:
     return EXIST and x.is_cuda and x.dtype in HALF_TYPES and _is_new_enough()
 
 
-@cache
 def _is_new_enough() -> bool:
     return torch.cuda.get_device_capability() >= MIN_CAPABILITY

@@ -75,39 +75,41 @@ class Muon(torch.optim.Optimizer):
         by_shape: dict[torch.Size, list[tuple[Tensor, Tensor]]] = defaultdict(
             list
         )
-        for parameter in parameters:
-            direction = self._add_momentum(parameter)
-            for part, weights in zip(
-                direction.chunk(group["num_parts"]),
-                parameter.chunk(group["num_parts"]),
-                strict=True,
-            ):
-                by_shape[part.shape].append((part, weights))
+        directions = self._add_momentum(parameters)
+        for parameter, direction in zip(parameters, directions, strict=True):
+            parts = (
+                x.chunk(group["num_parts"]) for x in (parameter, direction)
+            )
+            for weights, part in zip(*parts, strict=True):
+                by_shape[part.shape].append((weights, part))
+        is_taken = 1.0 if self.found_inf is None else 1.0 - self.found_inf
+        decay = is_taken * group["lr"] * group["weight_decay"]
         for shape, pairs in by_shape.items():
+            rate = is_taken * group["lr"] * RMS_OF_ADAMW * max(shape) ** 0.5
+            all_weights = [weights for weights, _ in pairs]
             # 同形的矩阵叠成一批：几十个小乘法变成几个大的
-            directions = orthogonalise(torch.stack([d for d, _ in pairs]))
-            rate = group["lr"] * RMS_OF_ADAMW * max(shape) ** 0.5
-            decay = group["lr"] * group["weight_decay"]
-            for (_, weights), direction in zip(pairs, directions, strict=True):
-                change = decay * weights + rate * direction.to(weights.dtype)
-                weights.sub_(self._or_nothing(change))
+            update = orthogonalise(torch.stack([part for _, part in pairs]))
+            update = update.to(all_weights[0].dtype) * rate
+            torch._foreach_mul_(all_weights, 1 - decay)
+            torch._foreach_sub_(all_weights, list(update))
 
-    def _add_momentum(self, parameter: Tensor) -> Tensor:
-        """Updates the momentum; returns where to go, like the parameter."""
-        assert parameter.grad is not None
-        state = self.state[parameter]
-        if not state:
-            state["momentum"] = torch.zeros_like(parameter)
-        gradient, momentum = parameter.grad, state["momentum"]
-        change = (1 - MOMENTUM) * (gradient - momentum)
-        momentum.add_(self._or_nothing(change))
+    def _add_momentum(self, parameters: list[Tensor]) -> list[Tensor]:
+        """Updates the momenta; returns where to go, like the parameters."""
+        for parameter in parameters:
+            if not self.state[parameter]:
+                self.state[parameter]["momentum"] = torch.zeros_like(parameter)
+        momenta = [self.state[p]["momentum"] for p in parameters]
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        if self.found_inf is not None:
+            # 作废的一步以动量代替梯度：动量不变，也没有 NaN 流进去
+            is_lost = self.found_inf > 0
+            gradients = [
+                torch.where(is_lost, momentum, gradient)
+                for momentum, gradient in zip(momenta, gradients, strict=True)
+            ]
+        torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
         # Nesterov：先看一步再走
-        return gradient.lerp(momentum, MOMENTUM)
-
-    def _or_nothing(self, change: Tensor) -> Tensor:
-        if self.found_inf is None:
-            return change
-        return torch.where(self.found_inf > 0, 0.0, change)
+        return list(torch._foreach_lerp(gradients, momenta, MOMENTUM))
 
 
 def orthogonalise(matrices: Tensor) -> Tensor:
