@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass
-from typing import Any, Self, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -15,6 +14,7 @@ from bert_from_scratch.data.token_budget import cut_by_tokens, longest_first
 from bert_from_scratch.finetune.items import Item
 from bert_from_scratch.finetune.task import Output, Task, TaskModel
 from bert_from_scratch.model.inference import choose_batch_tokens
+from bert_from_scratch.train.late_numbers import LateNumbers
 
 Key = TypeVar("Key")
 
@@ -107,15 +107,15 @@ def run_batches(
         Key and float32 numbers of every batch, in their order.
     """
     with closing(_make_ready(batches, device)) as ready:
-        before: tuple[Key, _Sent] | None = None
+        before: tuple[Key, LateNumbers] | None = None
         for key, batch in ready:
-            sent = _Sent.off(compute(batch.to(device)).float())
+            sent = LateNumbers.send(compute(batch.to(device)).float())
             if before is not None:
                 # 设备已有下一批可算，这时才等上一批的数字
-                yield before[0], before[1].read()
+                yield before[0], before[1].read().numpy()
             before = key, sent
         if before is not None:
-            yield before[0], before[1].read()
+            yield before[0], before[1].read().numpy()
 
 
 def _make_ready(
@@ -128,34 +128,6 @@ def _make_ready(
     pinned = ((key, batch.pin_memory()) for key, batch in batches)
     with closing(prefetch(pinned, BATCHES_AHEAD)) as ready:
         yield from ready
-
-
-@dataclass(frozen=True)
-class _Sent:
-    """Numbers that may still be on their way from the device."""
-
-    numbers: Tensor
-    arrival: torch.cuda.Event | None
-
-    @classmethod
-    def off(cls, numbers: Tensor) -> Self:
-        """Sends numbers off, without waiting for them."""
-        if not numbers.is_cuda:
-            return cls(numbers.cpu(), None)
-        # 复制排在这一批之后、下一批之前；晚了就要等下一批算完
-        here = torch.empty_like(numbers, device="cpu", pin_memory=True)
-        here.copy_(numbers, non_blocking=True)
-        arrival = torch.cuda.Event()
-        arrival.record()
-        return cls(here, arrival)
-
-    def read(self) -> Output:
-        """Waits until the numbers are here."""
-        if self.arrival is None:
-            return self.numbers.numpy()
-        self.arrival.synchronize()
-        # 抄一份：锁页内存稀缺，要还给后面的批次用
-        return self.numbers.numpy().copy()
 
 
 def _divide(logits: Output, items: Sequence[Item]) -> list[Output]:

@@ -10,6 +10,7 @@ from torch import Tensor
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.train.checkpoint import TrainingState
 from bert_from_scratch.train.evaluation import PartResult, Totals
+from bert_from_scratch.train.late_numbers import LateNumbers
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,7 @@ class TakenStep:
     num_tokens: int
     wait_seconds: float
     _names: tuple[str, ...]
-    _numbers: Tensor
-    _arrival: torch.cuda.Event | None
+    _numbers: LateNumbers
 
     @classmethod
     def of(
@@ -87,28 +87,18 @@ class TakenStep:
         """Sends the numbers off, without waiting for them."""
         sums = [total.sums for total in totals.values()]
         numbers = torch.cat([*sums, gradient_norm.double().reshape(1)])
-        arrival = None
-        if numbers.is_cuda:
-            # 复制排在这一步之后、下一步之前；晚了就要等下一步算完
-            here = torch.empty_like(numbers, device="cpu", pin_memory=True)
-            numbers = here.copy_(numbers, non_blocking=True)
-            arrival = torch.cuda.Event()
-            arrival.record()
         return cls(
             before,
             learning_rate,
             num_tokens,
             wait_seconds,
             tuple(totals),
-            numbers,
-            arrival,
+            LateNumbers.send(numbers),
         )
 
     def read(self) -> StepResult:
         """Waits until the numbers are here."""
-        if self._arrival is not None:
-            self._arrival.synchronize()
-        *sums, norm = self._numbers.tolist()
+        *sums, norm = self._numbers.read().tolist()
         parts = {
             name: Totals.average(*sums[3 * index : 3 * index + 3])
             for index, name in enumerate(self._names)
