@@ -39,6 +39,8 @@ def choose_precision(name: str, device: torch.device) -> Precision:
 
 def choose_batch_tokens(given: int | None, device: torch.device) -> int:
     """Returns how many tokens go through at once; None: by the device."""
+    if given is not None and given < 1:
+        raise BertError(f"--batch-tokens must be at least 1: {given}.")
     if given is not None:
         return given
     # GPU 要大批才喂得饱；CPU 上更大的批只会离开缓存
