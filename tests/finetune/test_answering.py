@@ -24,6 +24,8 @@ from bert_from_scratch.finetune.answering import (
 from bert_from_scratch.finetune.qa_span import QuestionAnswerer
 from bert_from_scratch.finetune.spans import Candidate
 
+from .outputs import outputs_of
+
 CONTEXTS = [
     "The baker Mira sells rye bread near the old bridge.",
     "A grey owl watched the harbour from a tall pine.",
@@ -108,7 +110,7 @@ def answer_all(
     examples: list[QuestionExample],
 ) -> list[AnswerPrediction]:
     items = task.items(examples)
-    outputs = model.outputs(task.collate(items))
+    outputs = outputs_of(model, task.collate(items))
     return task.decode(examples, items, outputs)
 
 

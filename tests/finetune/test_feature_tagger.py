@@ -12,6 +12,8 @@ from bert_from_scratch.data.batch import IGNORE_INDEX, Batch, pack
 from bert_from_scratch.finetune.encoding import TextSequence
 from bert_from_scratch.finetune.feature_tagger import LAYERS, FeatureTagger
 
+from .outputs import outputs_of
+
 CONFIG = BertConfig(
     vocab_size=30,
     hidden_size=16,
@@ -100,9 +102,9 @@ def test_the_bilstm_is_as_wide_as_the_encoder_by_default() -> None:
 
 def test_neighbours_in_a_batch_do_not_matter() -> None:
     tagger = make_tagger().eval()
-    together = tagger.outputs(make_batch((6, 9, 4)))
+    together = outputs_of(tagger, make_batch((6, 9, 4)))
     assert [scores.shape for scores in together] == [(6, 3), (9, 3), (4, 3)]
-    (alone,) = tagger.outputs(make_batch((6,)))
+    (alone,) = outputs_of(tagger, make_batch((6,)))
     np.testing.assert_allclose(together[0], alone, atol=1e-6)
     assert not together[0][0].any()
     assert together[0][1].any()
@@ -110,12 +112,12 @@ def test_neighbours_in_a_batch_do_not_matter() -> None:
 
 def test_sequences_without_words_are_passed_over() -> None:
     tagger = make_tagger().eval()
-    some = tagger.outputs(make_batch((6, 2, 4)))
+    some = outputs_of(tagger, make_batch((6, 2, 4)))
     assert not some[1].any()
     np.testing.assert_allclose(
-        some[0], tagger.outputs(make_batch((6,)))[0], atol=1e-6
+        some[0], outputs_of(tagger, make_batch((6,)))[0], atol=1e-6
     )
-    assert not tagger.outputs(make_batch((2, 2)))[0].any()
+    assert not outputs_of(tagger, make_batch((2, 2)))[0].any()
     assert tagger(make_batch((2,))).loss.item() == 0
 
 
@@ -133,7 +135,7 @@ def test_a_saved_tagger_says_the_same_and_its_folder_is_a_bert(
     assert not loaded.training
     batch = make_batch()
     for ours, theirs in zip(
-        tagger.outputs(batch), loaded.outputs(batch), strict=True
+        outputs_of(tagger, batch), outputs_of(loaded, batch), strict=True
     ):
         np.testing.assert_array_equal(ours, theirs)
     plain = BertModel.from_pretrained(tmp_path, ("pooler",))

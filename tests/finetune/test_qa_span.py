@@ -15,6 +15,8 @@ from bert_from_scratch.data.batch import IGNORE_INDEX, Batch, pack, pad
 from bert_from_scratch.finetune.labels import PART
 from bert_from_scratch.finetune.qa_span import QuestionAnswerer, span_loss
 
+from .outputs import outputs_of
+
 CONFIG = BertConfig(
     vocab_size=40,
     hidden_size=32,
@@ -142,7 +144,9 @@ def test_packed_and_padded_batches_agree() -> None:
         for part in (a, b)
     ]
     torch.testing.assert_close(*gradients, atol=1e-5, rtol=1e-6)
-    outputs = zip(model.outputs(packed), model.outputs(padded), strict=True)
+    outputs = zip(
+        outputs_of(model, packed), outputs_of(model, padded), strict=True
+    )
     for (ours, others), sequence in zip(outputs, sequences, strict=True):
         assert ours.shape == (len(sequence.input_ids), 2)
         np.testing.assert_allclose(ours, others, atol=1e-5)
@@ -152,8 +156,8 @@ def test_outputs_without_padding_are_one_row_a_sequence() -> None:
     model = new_model()
     sequences = make_sequences([7, 7])
     padded, packed = (
-        model.outputs(pad(sequences)),
-        model.outputs(pack(sequences)),
+        outputs_of(model, pad(sequences)),
+        outputs_of(model, pack(sequences)),
     )
     np.testing.assert_allclose(padded, packed, atol=1e-5)
     assert padded[0].dtype == np.float32
@@ -177,5 +181,5 @@ def test_the_loss_is_float32_in_half_precision() -> None:
     model.to(torch.bfloat16)
     loss = model(batch).loss
     assert loss.dtype == torch.float32
-    assert model.outputs(batch)[0].dtype == np.float32
+    assert outputs_of(model, batch)[0].dtype == np.float32
     torch.testing.assert_close(loss, expected, atol=0.1, rtol=0.05)

@@ -24,6 +24,8 @@ from bert_from_scratch.finetune.task import Output
 from bert_from_scratch.finetune.token_classifier import TokenClassifier
 from bert_from_scratch.tokenizer.engine import TextRules
 
+from .outputs import outputs_of
+
 TOKENS = [
     *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
     *("ada", "##lin", "max", "met", "in", "york", "new", "snow", ".", "'"),
@@ -191,7 +193,7 @@ def test_three_sentences_are_learnt_by_heart(
     assert isinstance(loaded, FeatureTagger if is_frozen else TokenClassifier)
     bare = [replace(example, tags=None) for example in EXAMPLES]
     items = again.items(bare)
-    found = again.decode(bare, items, loaded.outputs(again.collate(items)))
+    found = again.decode(bare, items, outputs_of(loaded, again.collate(items)))
     assert [p.tags for p in found] == [e.tags for e in EXAMPLES]
 
 

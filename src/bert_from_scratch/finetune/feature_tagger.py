@@ -20,8 +20,6 @@ from bert_from_scratch.embeddings.dropout import Dropout
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.finetune.label_loss import LabelLoss
 from bert_from_scratch.finetune.labels import PART
-from bert_from_scratch.finetune.task import Output
-from bert_from_scratch.finetune.token_classifier import split_sequences
 from bert_from_scratch.model.bert import BertModel
 from bert_from_scratch.model.directory import find
 from bert_from_scratch.model.initialise import initialise
@@ -217,11 +215,6 @@ class FeatureTagger(nn.Module):
         """Counts what the loss is averaged over, a scalar."""
         assert batch.labels is not None
         return {PART: self.loss.count(batch.labels)}
-
-    @torch.no_grad()
-    def outputs(self, batch: Batch) -> list[Output]:
-        """Returns the scores of every sequence's tokens, [S, C] each."""
-        return split_sequences(self.logits(batch), batch)
 
 
 def _check_layers(layers: str, num_layers: int) -> None:

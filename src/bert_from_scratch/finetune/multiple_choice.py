@@ -4,7 +4,6 @@ Letters: B sequences, Q questions, C choices of each, H width of a hidden
 state; B = Q * C.
 """
 
-import torch
 from torch import Tensor, nn
 
 from bert_from_scratch.config import BertConfig
@@ -12,7 +11,6 @@ from bert_from_scratch.data.batch import Batch
 from bert_from_scratch.embeddings.dropout import Dropout
 from bert_from_scratch.finetune.label_loss import LabelLoss
 from bert_from_scratch.finetune.labels import PART
-from bert_from_scratch.finetune.task import Output
 from bert_from_scratch.model.bert import BertModel
 from bert_from_scratch.model.directory import StoredModel
 from bert_from_scratch.model.initialise import initialise
@@ -54,8 +52,3 @@ class MultipleChoice(StoredModel):
         """Counts the labelled questions, a scalar."""
         assert batch.labels is not None
         return {PART: self.loss.count(batch.labels)}
-
-    @torch.no_grad()
-    def outputs(self, batch: Batch) -> list[Output]:
-        """Returns the score of every choice, [1] each."""
-        return list(self.logits(batch).float()[:, None].cpu().numpy())

@@ -3,14 +3,12 @@
 Letters: B sequences, S positions of a row, T tokens in all.
 """
 
-import numpy as np
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bert_from_scratch.config import BertConfig
 from bert_from_scratch.data.batch import IGNORE_INDEX, Batch
 from bert_from_scratch.finetune.labels import PART
-from bert_from_scratch.finetune.task import Output
 from bert_from_scratch.model.bert import BertModel
 from bert_from_scratch.model.directory import StoredModel
 from bert_from_scratch.model.initialise import initialise
@@ -54,16 +52,6 @@ class QuestionAnswerer(StoredModel):
         """Counts the labelled sequences, a scalar."""
         assert batch.start_positions is not None
         return {PART: count_labels(batch.start_positions)}
-
-    def outputs(self, batch: Batch) -> list[Output]:
-        """Returns the scores of every sequence, [S, 2] each, no padding."""
-        logits = self.logits(batch).detach().float().cpu().numpy()
-        if batch.cu_seqlens is not None:
-            return np.split(logits, batch.cu_seqlens[1:-1].tolist())
-        if batch.attention_mask is None:
-            return list(logits)
-        lengths = batch.attention_mask.sum(-1).tolist()
-        return [row[:n] for row, n in zip(logits, lengths, strict=True)]
 
 
 def _to_rows(logits: Tensor, batch: Batch) -> Tensor:

@@ -6,7 +6,6 @@ Letters: B sequences, C classes, H width of a hidden state.
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-import torch
 from torch import Tensor, nn
 
 from bert_from_scratch.config import BertConfig
@@ -14,7 +13,6 @@ from bert_from_scratch.data.batch import Batch
 from bert_from_scratch.embeddings.dropout import Dropout
 from bert_from_scratch.finetune.label_loss import LabelLoss, Problem
 from bert_from_scratch.finetune.labels import PART, labels_config, read_labels
-from bert_from_scratch.finetune.task import Output
 from bert_from_scratch.model.bert import BertModel
 from bert_from_scratch.model.directory import StoredModel
 from bert_from_scratch.model.initialise import initialise
@@ -84,8 +82,3 @@ class SequenceClassifier(StoredModel):
         """Counts what the loss is averaged over, a scalar."""
         assert batch.labels is not None
         return {PART: self.loss.count(batch.labels)}
-
-    @torch.no_grad()
-    def outputs(self, batch: Batch) -> list[Output]:
-        """Returns the scores of every sequence, [C] each."""
-        return list(self.logits(batch).float().cpu().numpy())

@@ -7,7 +7,6 @@ hidden state.
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-import torch
 from torch import Tensor, nn
 
 from bert_from_scratch.config import BertConfig
@@ -19,7 +18,6 @@ from bert_from_scratch.finetune.labels import (
     labels_config,
     read_labels,
 )
-from bert_from_scratch.finetune.task import Output
 from bert_from_scratch.model.bert import BertModel
 from bert_from_scratch.model.directory import StoredModel
 from bert_from_scratch.model.initialise import initialise
@@ -81,15 +79,3 @@ class TokenClassifier(StoredModel):
         """Counts what the loss is averaged over, a scalar."""
         assert batch.labels is not None
         return {PART: self.loss.count(batch.labels)}
-
-    @torch.no_grad()
-    def outputs(self, batch: Batch) -> list[Output]:
-        """Returns the scores of every sequence's tokens, [S, C] each."""
-        return split_sequences(self.logits(batch), batch)
-
-
-def split_sequences(logits: Tensor, batch: Batch) -> list[Output]:
-    """Cuts what a model says of packed tokens, [T, C], by sequence."""
-    assert batch.cu_seqlens is not None
-    lengths = batch.cu_seqlens.diff().tolist()
-    return [part.numpy() for part in logits.float().cpu().split(lengths)]

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -22,7 +21,6 @@ from bert_from_scratch.finetune.baselines.encoders import (
 )
 from bert_from_scratch.finetune.label_loss import LabelLoss, Problem
 from bert_from_scratch.finetune.labels import PART
-from bert_from_scratch.finetune.task import Output
 from bert_from_scratch.objectives.output import StepOutput
 
 ARCHITECTURE = "WordClassifier"
@@ -69,11 +67,6 @@ class WordClassifier(nn.Module):
         """Counts what the loss is averaged over, a scalar."""
         assert batch.labels is not None
         return {PART: self.loss.count(batch.labels)}
-
-    @torch.no_grad()
-    def outputs(self, batch: Batch) -> list[Output]:
-        """Returns the scores of every text, [C] each."""
-        return list(self.logits(batch).float().cpu().numpy())
 
     def save_pretrained(self, directory: str | Path) -> None:
         """Writes `config.json` and `model.safetensors`, in our own format."""
