@@ -15,6 +15,7 @@ sizes the fastest counts. Only real tokens are counted.
 import argparse
 import gc
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -119,9 +120,13 @@ def build(
 
 
 def measure_ours(
-    assembly: Assembly, num_steps: int, config: BertConfig, length: int
+    assembly: Assembly,
+    num_steps: int,
+    config: BertConfig,
+    length: int,
+    tell: Callable[[float], object] | None = None,
 ) -> dict[str, Any]:
-    """Runs our loop for some steps, as it is."""
+    """Runs our loop for some steps, as it is; tells every loss."""
     trainer = assembly.trainer
     device = trainer.device
     marks: list[tuple[float, StepResult]] = []
@@ -129,6 +134,8 @@ def measure_ours(
 
     def note(result: StepResult) -> bool:
         marks.append((time.perf_counter(), result))
+        if tell is not None:
+            tell(result.loss)
         if len(marks) == WARM_STEPS and device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
         return len(marks) == WARM_STEPS + num_steps
