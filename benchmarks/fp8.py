@@ -89,11 +89,11 @@ def in_fp8(min_width: int) -> Iterator[None]:
             return plain(x, weight, bias)
         return multiply_in_fp8(x, weight.to(x.dtype), bias)
 
-    F.linear = linear
+    F.linear = linear  # type: ignore[assignment]
     try:
         yield
     finally:
-        F.linear = plain  # type: ignore[assignment]
+        F.linear = plain
 
 
 class Product(torch.autograd.Function):
