@@ -138,9 +138,22 @@ def _plain_file(path: Path) -> Path:
 
 def check_directory(directory: Path) -> None:
     """Raises where no folder can be made: before long work, not after it."""
+    check_name(directory)
     for path in (directory, *directory.absolute().parents):
         if path.exists() and not path.is_dir():
             raise BertError(f"{path} is a file, not a folder.")
+
+
+def check_name(path: Path | str) -> None:
+    """Raises where a path cannot be written down as UTF-8."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as error:
+        # 计划与模型卡要写下路径，权重库也只认 UTF-8
+        shown = str(path).encode("utf-8", "backslashreplace").decode()
+        raise BertError(
+            f"The name of {shown} is not UTF-8.", hint="rename it first"
+        ) from error
 
 
 def _make_folder(directory: Path) -> None:

@@ -199,7 +199,7 @@ def read_json(path: Path) -> dict[str, Any]:
         values = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise BertError(f"There is no file {path}.") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BertError(f"{path} cannot be read as JSON: {error}.") from error
     if not isinstance(values, dict):
         raise BertError(f"{path} must hold a JSON object.")

@@ -85,6 +85,7 @@ def test_it_learns_and_leaves_everything_behind(
     assert found.scores["accuracy"] == 1
     out = tmp_path / "out"
     assert {path.name for path in out.iterdir()} == {
+        ".lock",
         "confusion.png",
         "curve.png",
         "data.json",

@@ -19,6 +19,7 @@ from bert_from_scratch import (
     BertModel,
 )
 from bert_from_scratch.model import directory as directory_module
+from bert_from_scratch.model import tensor_file
 from bert_from_scratch.model.bert import Pooler
 
 Tensors = dict[str, Tensor]
@@ -332,7 +333,7 @@ def test_a_save_that_fails_half_way_leaves_the_old_model_whole(
     (directory / "README.md").unlink()
     before = contents(directory)
     if step == "weights":
-        monkeypatch.setattr(directory_module, "save_file", fail)
+        monkeypatch.setattr(tensor_file, "save_file", fail)
     elif step == "config":
         monkeypatch.setattr(BertConfig, "save", fail)
     else:

@@ -93,19 +93,23 @@ def classify(
         own["label_separator"] = multi_label
         columns["label_separator"] = multi_label
     weights = _parse_weights(class_weights)
+
+    def plan(
+        model: Path | None, options: FinetuneOptions, more: dict[str, Any]
+    ) -> "FinetunePlan":
+        own_options = {**own, **more}
+        return _plan(
+            *("classify", model, options, dict(columns), own_options),
+            class_weights=weights,
+        )
+
     compare_encoders(
         encoder.split(","),
         model,
         word_vectors,
         options,
-        lambda model, options, more: _finetune(
-            "classify",
-            model,
-            options,
-            dict(columns),
-            {**own, **more},
-            class_weights=weights,
-        ),
+        plan,
+        lambda plan, out: _train(plan, out, options.as_json),
         lambda out: _run(None, out, options.as_json),
     )
 
@@ -289,14 +293,32 @@ def _finetune(
     own: dict[str, Any],
     **more: Any,
 ) -> "Outcome | None":
+    plan = _plan(task, model, options, columns, own, **more)
+    return _train(plan, options.out, options.as_json)
+
+
+def _plan(
+    task: str,
+    model: Path | None,
+    options: FinetuneOptions,
+    columns: dict[str, Any],
+    own: dict[str, Any],
+    **more: Any,
+) -> "FinetunePlan":
     from bert_from_scratch.cli.finetune_plan import make_plan
 
     if model is None and "encoder" not in own:
-        raise BertError("MODEL is missing.")
-    plan = make_plan(task, model, options, columns, own, **more)
+        raise BertError(
+            "MODEL is missing.",
+            hint=f"as in: bert finetune {task} my-bert ...",
+        )
+    return make_plan(task, model, options, columns, own, **more)
+
+
+def _train(plan: "FinetunePlan", out: Path, as_json: bool) -> "Outcome | None":
     if os.environ.get("RANK", "0") == "0":
         _announce(plan)
-    return _run(plan, options.out, options.as_json)
+    return _run(plan, out, as_json)
 
 
 def _announce(plan: "FinetunePlan") -> None:
@@ -334,11 +356,11 @@ def _run(
         return None
     if as_json:
         print_json(outcome.to_dict())
-    task = read_json(out / "metrics.json")["task"]
-    _show(outcome, task, is_result=not as_json)
+    _show(outcome, _example_of(out), is_result=not as_json)
     return outcome
 
 
+PAIR = r"$'one text\tanother text'"
 # 每个任务一个能直接照抄的例子
 TRY = {
     "classify": '"a text of yours"',
@@ -349,7 +371,15 @@ TRY = {
 }
 
 
-def _show(outcome: "Outcome", task: str, *, is_result: bool) -> None:
+def _example_of(out: Path) -> str:
+    """Returns what to type after `bert predict`, for a result."""
+    task = read_json(out / "metrics.json")["task"]
+    settings = read_json(out / "model" / "task.json")["settings"]
+    # 成对训练的模型只认成对的文本，中间隔一个制表符
+    return PAIR if settings.get("has_pairs") else TRY[task]
+
+
+def _show(outcome: "Outcome", example: str, *, is_result: bool) -> None:
     num_seeds = sum(
         a.learning_rate == outcome.best.learning_rate for a in outcome.attempts
     )
@@ -369,7 +399,7 @@ def _show(outcome: "Outcome", task: str, *, is_result: bool) -> None:
         f"Wrote {outcome.model_dir}: lr {best.learning_rate:g}, seed "
         f"{best.seed}, epoch {best.epoch}."
     )
-    say(f"Try: bert predict {outcome.model_dir} {TRY[task]}")
+    say(f"Try: bert predict {outcome.model_dir} {example}")
 
 
 def _rate_rows(outcome: "Outcome") -> list[tuple[str, str]]:

@@ -1,10 +1,11 @@
 """BERT against what came before it: the same data, one table."""
 
+import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
@@ -13,8 +14,13 @@ from bert_from_scratch.cli.finetune_options import FinetuneOptions
 from bert_from_scratch.config import read_json
 from bert_from_scratch.errors import BertError
 
+if TYPE_CHECKING:
+    from bert_from_scratch.finetune.plan import FinetunePlan
+
 ENCODERS = ("bert", "bow", "cnn", "rnn", "lstm", "gru", "bilstm")
-Train = Callable[[Path | None, FinetuneOptions, dict[str, Any]], object]
+# 换了这些，结果仍是同一个结果
+FREE = {"device", "num_threads", "log_every", "checkpoint_every"}
+Plan = Callable[[Path | None, FinetuneOptions, dict[str, Any]], "FinetunePlan"]
 
 
 def compare_encoders(
@@ -22,7 +28,8 @@ def compare_encoders(
     model: Path | None,
     word_vectors: str | None,
     options: FinetuneOptions,
-    train: Train,
+    plan: Plan,
+    train: Callable[["FinetunePlan", Path], object],
     resume: Callable[[Path], object],
 ) -> None:
     """Trains one encoder into `--out`, or each of several below it.
@@ -34,36 +41,56 @@ def compare_encoders(
         model: For "bert".
         word_vectors: "cbow" or "skipgram", for the others.
         options: Of the command.
-        train: Trains one of them.
+        plan: Makes the plan of one of them.
+        train: Carries a plan out.
         resume: Goes on with one that was interrupted.
     """
     _check(names, model, word_vectors)
 
-    def train_one(name: str, chosen: FinetuneOptions) -> None:
+    def plan_one(name: str, chosen: FinetuneOptions) -> "FinetunePlan":
         if name == "bert":
-            train(model, chosen, {})
-        else:
-            more = {"encoder": name, "word_vectors": word_vectors}
-            train(None, chosen, more)
+            return plan(model, chosen, {})
+        more = {"encoder": name, "word_vectors": word_vectors}
+        return plan(None, chosen, more)
 
     if len(names) == 1:
-        train_one(names[0], options)
+        train(plan_one(names[0], options), options.out)
         return
     for name in names:
         out = options.out / name
         say(f"== {name}")
+        wanted = plan_one(name, replace(options, out=out))
+        if (out / "plan.json").is_file():
+            _check_same(wanted, out)
         if (out / "metrics.json").is_file():
             say(f"{out} is finished already.")
         elif (out / "plan.json").is_file():
             resume(out)
         else:
-            train_one(name, replace(options, out=out))
+            train(wanted, out)
     if os.environ.get("RANK", "0") == "0":
         _print(
             [
                 (name, read_json(options.out / name / "metrics.json"))
                 for name in names
             ]
+        )
+
+
+def _check_same(wanted: "FinetunePlan", out: Path) -> None:
+    """Refuses to mix what was typed now with what was made before."""
+    before = read_json(out / "plan.json")
+    # 走一遍 JSON：元组在文件里是列表
+    now = json.loads(json.dumps(wanted.to_dict()))
+    changed = [
+        name
+        for name in sorted(now.keys() - FREE)
+        if now[name] != before.get(name)
+    ]
+    if changed:
+        raise BertError(
+            f"{out} was made with other settings: {', '.join(changed)}.",
+            hint="choose another --out",
         )
 
 

@@ -45,7 +45,10 @@ class FinetuneOptions:
         ),
     ] = None
     epochs: Annotated[
-        int | None, typer.Option(help="Passes; by default 3 or the recipe's.")
+        int | None,
+        typer.Option(
+            help="Passes; by default 3, the recipe's, or 8 without BERT."
+        ),
     ] = None
     batch_size: Annotated[
         int | None,

@@ -9,7 +9,7 @@ from bert_from_scratch.config import BertConfig
 from bert_from_scratch.data.tasks.recipe import Recipe
 from bert_from_scratch.data.tasks.recipes import find_recipe
 from bert_from_scratch.errors import BertError
-from bert_from_scratch.finetune.plan import DataPlan, FinetunePlan
+from bert_from_scratch.finetune.plan import MAX_SEEDS, DataPlan, FinetunePlan
 from bert_from_scratch.model.device import choose_device
 from bert_from_scratch.model.directory import find
 
@@ -56,12 +56,16 @@ def make_plan(
             lr=options.lr or BASELINE_RATE,
             epochs=_given_or(options.epochs, BASELINE_EPOCHS),
         )
+    if own.get("features"):
+        # 冻结的编码器上是一个从零开始的 BiLSTM：同样要大的学习率
+        options = replace(options, lr=options.lr or BASELINE_RATE)
+    last_seed = options.seed + min(options.seeds, MAX_SEEDS + 1)
     return FinetunePlan(
         task=task,
         model=_text(model),
         data=_data_plan(options, columns),
         learning_rates=_parse_rates(options.lr, recipe),
-        seeds=tuple(range(options.seed, options.seed + options.seeds)),
+        seeds=tuple(range(options.seed, last_seed)),
         epochs=_given_or(options.epochs, recipe.epochs if recipe else 3),
         batch_size=_given_or(
             options.batch_size, recipe.batch_size if recipe else 32

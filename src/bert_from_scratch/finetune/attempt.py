@@ -17,12 +17,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load_file, save_file
 from torch import nn
 
 from bert_from_scratch import atomic
 from bert_from_scratch.config import read_json
 from bert_from_scratch.errors import BertError
+from bert_from_scratch.model.tensor_file import read_tensors, write_tensors
 from bert_from_scratch.train.checkpoint import (
     list_checkpoints,
     load_checkpoint,
@@ -107,7 +107,7 @@ class Attempt:
         self._evaluations = [
             line
             for line in run.read_log("evaluations.jsonl")
-            if line["step"] <= step
+            if line["step"] <= step and {"epoch", metric} <= line.keys()
         ]
         if self._writes:
             self._metrics_log = run.continue_log("metrics.jsonl", step)
@@ -214,7 +214,7 @@ class Attempt:
 
     def _keep_weights(self) -> None:
         with atomic.replace_file(self.weights_path) as scratch_path:
-            save_file(whole_weights(self._trainer.model), scratch_path)
+            write_tensors(scratch_path, whole_weights(self._trainer.model))
 
     def _is_evaluated(self) -> bool:
         last = self._evaluations[-1]["step"] if self._evaluations else -1
@@ -253,8 +253,17 @@ class Attempt:
             remove_old_checkpoints(checkpoints_dir, 1, None)
         self._trainer.processes.wait()
 
+    def _tell_of_better(self, kept: dict[str, Any]) -> None:
+        best = max(self._evaluations, key=lambda line: line[self._metric])
+        if self._writes and best[self._metric] > kept[self._metric]:
+            self._announce(
+                f"epoch {best['epoch']} was better "
+                f"({best[self._metric]:.4f}); --patience keeps the best"
+            )
+
     def _finish(self) -> AttemptResult:
         kept = dict(self._evaluations[self._best_number()])
+        self._tell_of_better(kept)
         state = self._trainer.state
         del kept["step"]
         result = AttemptResult(
@@ -281,7 +290,15 @@ def write_result(directory: Path, result: AttemptResult) -> None:
 def read_result(directory: Path) -> AttemptResult | None:
     """Reads what came of an attempt; None: it is not done."""
     path = directory / "result.json"
-    return AttemptResult(**read_json(path)) if path.is_file() else None
+    if not path.is_file():
+        return None
+    try:
+        return AttemptResult(**read_json(path))
+    except TypeError as error:
+        raise BertError(
+            f"{path} is damaged: {error}.",
+            hint=f"remove {directory} to make this attempt again",
+        ) from error
 
 
 def load_weights(model: nn.Module, directory: Path) -> None:
@@ -291,7 +308,7 @@ def load_weights(model: nn.Module, directory: Path) -> None:
         raise BertError(
             f"{path} is gone.", hint="start again with another --out"
         )
-    model.load_state_dict(load_file(path))
+    model.load_state_dict(read_tensors(path))
 
 
 def _to_line(progress: Progress) -> dict[str, Any]:

@@ -21,17 +21,21 @@ _PIPELINES = {
 
 def model_card(plan: FinetunePlan, data: TaskData, outcome: "Outcome") -> str:
     """Writes the card as Markdown."""
+    features = plan.options.get("features")
+    kind = "a frozen BERT under a BiLSTM" if features else "a fine-tuned BERT"
     lines = [
         "---",
+        # 冻结特征上的 BiLSTM 与词向量基线是自己的格式，transformers 读不了
         *(
-            ["library_name: transformers", "tags: [bert]"]
-            if plan.model is not None
-            else ["tags: [words]"]
+            ["library_name: transformers"]
+            if plan.model is not None and not features
+            else []
         ),
+        "tags: [bert]" if plan.model is not None else "tags: [words]",
         f"pipeline_tag: {_PIPELINES[plan.task]}",
         "---",
         f"# {plan.data.recipe or plan.task}: "
-        + ("a fine-tuned BERT" if plan.model else "words, without BERT"),
+        + (kind if plan.model else "words, without BERT"),
         "",
         "Made with BERT from Scratch. Use it: "
         "`bert predict path/of/this/folder ...`",
@@ -75,6 +79,15 @@ def _score_table(outcome: "Outcome") -> list[str]:
     return rows
 
 
+def _trained_layers(plan: FinetunePlan) -> str:
+    features = plan.options.get("features")
+    if features:
+        return f"the encoder is frozen; features {features} into a BiLSTM"
+    return (
+        f"frozen layers {plan.freeze_layers}, layer decay {plan.layer_decay:g}"
+    )
+
+
 def _protocol(plan: FinetunePlan, outcome: "Outcome") -> list[str]:
     rates = ", ".join(f"{rate:g}" for rate in plan.learning_rates)
     kept = (
@@ -97,8 +110,8 @@ def _protocol(plan: FinetunePlan, outcome: "Outcome") -> list[str]:
             if plan.attention_dropout is not None
             else []
         ),
-        f"- frozen layers {plan.freeze_layers}, layer decay "
-        f"{plan.layer_decay:g}, class weights {plan.class_weights or 'equal'}",
+        f"- {_trained_layers(plan)}, class weights "
+        f"{plan.class_weights or 'equal'}",
         *(
             [
                 "- the model is the best seed on dev: its score there is a "

@@ -68,8 +68,9 @@ def encode_texts(
     num_cut = sum(len(s.input_ids) == max_length for s in sequences)
     if num_cut:
         # 恰好等长的也算在内：多报几条好过另编码一遍
-        logger.info(
-            "%d of %d texts fill or exceed %d tokens.",
+        logger.warning(
+            "%d of %d texts fill or exceed %d tokens (--max-length); what is "
+            "beyond is not read.",
             num_cut,
             len(texts),
             max_length,

@@ -24,13 +24,13 @@ class TaskEvaluation:
         task: As typed after `bert finetune`.
         scores: By name, 0 to 1.
         num_examples: All that were judged.
-        num_mistakes: Those that were wrong; None: not written down.
+        num_mistakes: Those that were wrong.
     """
 
     task: str
     scores: dict[str, float]
     num_examples: int
-    num_mistakes: int | None = None
+    num_mistakes: int = 0
 
 
 def evaluate_task(
@@ -60,9 +60,12 @@ def evaluate_task(
     predictions = predict(task, model, examples, device, progress=progress)
     scores = task.score(examples, predictions)
     judged = Judged(task, examples, predictions, scores)
-    num_mistakes = None
+    num_mistakes = sum(
+        not task.mistake(*both) <= 0
+        for both in zip(examples, predictions, strict=True)
+    )
     if out is not None:
-        num_mistakes = write_predictions(out, judged)
+        write_predictions(out, judged)
         draw_judged(task, judged, out)
         values = {"task": task.name, "scores": scores, "num": len(examples)}
         atomic.write_json(out / "scores.json", values)

@@ -10,7 +10,7 @@ from typing import Self
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -23,6 +23,7 @@ from bert_from_scratch.finetune.labels import PART
 from bert_from_scratch.model.bert import BertModel
 from bert_from_scratch.model.directory import find
 from bert_from_scratch.model.initialise import initialise
+from bert_from_scratch.model.tensor_file import write_tensors
 from bert_from_scratch.objectives.output import StepOutput
 
 LAYERS = (
@@ -142,7 +143,7 @@ class FeatureTagger(nn.Module):
         directory = Path(directory)
         self.bert.save_pretrained(directory)
         with atomic.replace_file(directory / FILE_NAME) as scratch_path:
-            save_file(self._own_tensors(), scratch_path)
+            write_tensors(scratch_path, self._own_tensors())
 
     def _own_tensors(self) -> dict[str, Tensor]:
         return {

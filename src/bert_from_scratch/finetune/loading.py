@@ -35,10 +35,16 @@ def load_data(plan: FinetunePlan) -> TaskData:
 
 def limit_data(plan: FinetunePlan, data: TaskData) -> TaskData:
     """Draws as many examples as the plan allows, always the same ones."""
+
+    def judged(examples: Sequence[Any]) -> Sequence[Any]:
+        return _draw(examples, plan.data.dev_limit)
+
     return replace(
         data,
         train=_draw(data.train, plan.data.limit),
         dev=_draw(data.dev, plan.data.dev_limit),
+        test=None if data.test is None else judged(data.test),
+        extra={name: judged(part) for name, part in data.extra.items()},
     )
 
 

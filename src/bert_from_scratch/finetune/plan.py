@@ -5,12 +5,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self, get_args
 
+from bert_from_scratch import atomic
 from bert_from_scratch.data.tasks.recipe import TaskName
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.train.settings import Precision
 
 TASKS = get_args(TaskName)
 FORMAT = 1
+MAX_SEEDS = 1000
+MAX_THREADS = 1024
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,12 @@ class FinetunePlan:
                 f"Unknown task {self.task!r}.",
                 hint=f"use one of {', '.join(TASKS)}",
             )
+        data = self.data
+        for path in (self.model, data.folder, data.train, data.dev, data.test):
+            atomic.check_name(path or "")
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
         rates = list(self.learning_rates)
         if not rates or not all(0 < rate < math.inf for rate in rates):
             raise BertError(f"--lr must be positive, got {rates}.")
@@ -107,7 +116,8 @@ class FinetunePlan:
             raise BertError(f"--lr holds a rate twice: {rates}.")
         if not 0 <= self.weight_decay < math.inf:
             raise BertError(
-                f"--weight-decay must not be negative: {self.weight_decay}."
+                "--weight-decay must be a finite number, and not negative: "
+                f"{self.weight_decay}."
             )
         if not all(0 <= seed < 1 << 63 for seed in self.seeds):
             raise BertError(f"--seed must be in 0 ... 2**63 - 1: {self.seeds}.")
@@ -129,6 +139,12 @@ class FinetunePlan:
         ):
             if value < least:
                 raise BertError(f"{flag} must be at least {least}: {value}.")
+        for flag, value, most in (
+            ("--seeds", len(self.seeds), MAX_SEEDS),
+            ("--threads", self.num_threads or 1, MAX_THREADS),
+        ):
+            if value > most:
+                raise BertError(f"{flag} must be at most {most}: {value}.")
         if not 0 <= self.warmup_share < 1:
             raise BertError(
                 f"--warmup must lie in [0, 1), got {self.warmup_share}."
@@ -160,10 +176,16 @@ class FinetunePlan:
         if missing:
             raise BertError(f"plan.json lacks {', '.join(sorted(missing))}.")
         weights = plain["class_weights"]
-        plain["data"] = DataPlan(**plain["data"])
-        plain["learning_rates"] = tuple(plain["learning_rates"])
-        plain["seeds"] = tuple(plain["seeds"])
-        plain["class_weights"] = (
-            tuple(weights) if isinstance(weights, list) else weights
-        )
-        return cls(**plain)
+        try:
+            plain["data"] = DataPlan(**plain["data"])
+            plain["learning_rates"] = tuple(plain["learning_rates"])
+            plain["seeds"] = tuple(plain["seeds"])
+            plain["class_weights"] = (
+                tuple(weights) if isinstance(weights, list) else weights
+            )
+            return cls(**plain)
+        except TypeError as error:
+            raise BertError(
+                f"plan.json is damaged: {error}.",
+                hint="start again with another --out",
+            ) from error

@@ -2,8 +2,9 @@
 
 import hashlib
 import statistics
+import threading
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -45,12 +46,15 @@ from bert_from_scratch.finetune.source import ItemSource
 from bert_from_scratch.finetune.task import Task
 from bert_from_scratch.finetune.tasks import make_task
 from bert_from_scratch.model.device import choose_device
+from bert_from_scratch.model.directory import find
 from bert_from_scratch.train.interruption import Interrupted, catch_signals
 from bert_from_scratch.train.processes import Processes, join_processes
 from bert_from_scratch.train.recorder import Progress
 from bert_from_scratch.train.run_directory import RunDirectory
 from bert_from_scratch.train.settings import TrainingSettings
 from bert_from_scratch.train.trainer import BertTrainer
+
+MODEL_SUFFIXES = (".safetensors", ".bin", ".json", ".txt")
 
 
 @dataclass(frozen=True)
@@ -98,13 +102,16 @@ def start(
     processes = join_processes(choose_device(plan.device))
     if processes.is_first:
         _check_new(out)
-    run = _Run(plan, out, processes, report, announce)
     # 先读数据、编码、建任务：有错就在此停下，不留下任何目录
-    if processes.is_first:
-        atomic.write_json(out / "data.json", {"sha256": fingerprint(run.data)})
-        atomic.write_json(out / "plan.json", plan.to_dict())
-    processes.wait()
-    return run.go()
+    run = _Run(plan, out, processes, report, announce)
+    with _claim(out, processes):
+        if processes.is_first:
+            # 读数据的工夫里，别的进程可能已经占了这个目录
+            _check_new(out)
+            atomic.write_json(out / "data.json", run.checksums())
+            atomic.write_json(out / "plan.json", plan.to_dict())
+        processes.wait()
+        return run.go()
 
 
 def resume(
@@ -121,12 +128,25 @@ def resume(
     plan = FinetunePlan.from_dict(read_json(out / "plan.json"))
     processes = join_processes(choose_device(plan.device))
     run = _Run(plan, out, processes, report, announce)
-    if read_json(out / "data.json").get("sha256") != fingerprint(run.data):
-        raise BertError(
-            f"The data of {out} has changed since it began.",
-            hint="restore the files, or start again with another --out",
-        )
-    return run.go()
+    before = read_json(out / "data.json")
+    for name, checksum in run.checksums().items():
+        # 旧的目录没有记下模型的校验和
+        if before.get(name, checksum) != checksum:
+            what = "model" if name == "model_sha256" else "data"
+            raise BertError(
+                f"The {what} of {out} has changed since it began.",
+                hint="restore the files, or start again with another --out",
+            )
+    with _claim(out, processes):
+        return run.go()
+
+
+def _claim(out: Path, processes: Processes) -> AbstractContextManager[object]:
+    """Keeps every other process out of a result directory."""
+    if not processes.is_first:
+        return nullcontext()
+    out.mkdir(parents=True, exist_ok=True)
+    return RunDirectory(out)
 
 
 def fingerprint(data: TaskData) -> str:
@@ -139,16 +159,29 @@ def fingerprint(data: TaskData) -> str:
     return digest.hexdigest()
 
 
+def fingerprint_model(directory: Path) -> str:
+    """Returns a checksum of the files that make up a model."""
+    digest = hashlib.sha256()
+    for path in sorted(directory.iterdir()):
+        if path.suffix in MODEL_SUFFIXES:
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
 def _check_new(out: Path) -> None:
     atomic.check_directory(out)
-    if out.exists() and any(out.iterdir()):
-        raise BertError(
-            f"{out} exists already.",
-            hint="choose another --out"
-            if (out / "metrics.json").is_file()
-            else f"go on with: bert finetune resume {out}; or choose another "
-            "--out",
-        )
+    if not out.exists() or all(path.name == ".lock" for path in out.iterdir()):
+        return
+    can_resume = (out / "plan.json").is_file()
+    if (out / "metrics.json").is_file():
+        can_resume = False
+    raise BertError(
+        f"{out} exists already.",
+        hint=f"go on with: bert finetune resume {out}; or choose another --out"
+        if can_resume
+        else "choose another --out",
+    )
 
 
 class _Run:
@@ -178,6 +211,14 @@ class _Run:
         self.dev_items = self.task.items(self.data.dev)
         if processes.is_first:
             self._describe_data()
+
+    def checksums(self) -> dict[str, str]:
+        """Returns what must be the same when the run goes on."""
+        found = {"sha256": fingerprint(self.data)}
+        if self.plan.model is not None:
+            model_dir = find(Path(self.plan.model))
+            found["model_sha256"] = fingerprint_model(model_dir)
+        return found
 
     def _check(self) -> int:
         """Finds what is wrong before anything is written.
@@ -212,7 +253,10 @@ class _Run:
             if item.labels is not None
         ]
         if not items:
-            raise BertError("No example is left to train on.")
+            raise BertError(
+                "No example is left to train on.",
+                hint="are the labels there, and inside --max-length?",
+            )
         return items
 
     def go(self) -> Outcome | None:
@@ -232,9 +276,9 @@ class _Run:
                 results.append(result)
                 if self.processes.is_first:
                     self._forget_all_but(choose_best(results, self.task.metric))
-        if not self.processes.is_first:
-            return None
-        return self._conclude(results)
+            if not self.processes.is_first:
+                return None
+            return self._conclude(results, stop)
 
     def _directory(self, rate: float, seed: int) -> Path:
         return self.out / "runs" / f"lr-{rate!r}-seed-{seed}"
@@ -342,7 +386,17 @@ class _Run:
             if path.parent != kept and read_result(path.parent) is not None:
                 path.unlink()
 
-    def _conclude(self, results: list[AttemptResult]) -> Outcome:
+    def _conclude(
+        self, results: list[AttemptResult], stop: threading.Event
+    ) -> Outcome:
+        def check_stop(num_done: int) -> None:
+            del num_done
+            if stop.is_set():
+                raise Interrupted(
+                    "Stopped while scoring, as asked; all training is saved.",
+                    hint=f"go on with: bert finetune resume {self.out}",
+                )
+
         best = choose_best(results, self.task.metric)
         warn_of_spread(results, best, self.task.metric)
         directory = self._directory(best.learning_rate, best.seed)
@@ -354,8 +408,11 @@ class _Run:
         half = self.plan.precision == "bf16"
         tests = {}
         for name, examples in self.data.others().items():
+            self.announce(f"scoring {name}: {len(examples):,} examples")
             found = predict(
-                judged.task, model, examples, self.device, half=half
+                *(judged.task, model, examples, self.device),
+                half=half,
+                progress=check_stop,
             )
             tests[name] = judged.task.score(examples, found)
         outcome = write_outcome(

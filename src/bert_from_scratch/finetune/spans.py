@@ -92,6 +92,9 @@ def find_best_spans(
         n_best: How many spans to return, at most.
         max_answer: Longest answer in tokens.
     """
+    # 比窗口还长的答案不存在：照数填一张表只会用光内存
+    longest = max(len(window.offsets) for window in windows)
+    max_answer = max(min(max_answer, longest), 1)
     tables = [
         _score_spans(window, output, max_answer)
         for window, output in zip(windows, outputs, strict=True)

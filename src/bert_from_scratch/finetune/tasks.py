@@ -33,6 +33,15 @@ TASKS: dict[str, Any] = {
 }
 FILE_NAME = "task.json"
 FORMAT = 1
+SETTING_TYPES: dict[str, tuple[type, ...]] = {
+    "labels": (list,),
+    "max_length": (int,),
+    "max_question": (int,),
+    "stride": (int,),
+    "n_best": (int,),
+    "max_answer": (int,),
+    "null_threshold": (int, float),
+}
 
 
 def make_task(
@@ -111,7 +120,20 @@ def save_task(
 def read_columns(directory: Path) -> dict[str, Any]:
     """Returns where the files of a model's training kept what."""
     path = directory / FILE_NAME
-    return dict(read_json(path).get("columns", {})) if path.is_file() else {}
+    if not path.is_file():
+        return {}
+    columns = read_json(path).get("columns", {})
+    if not isinstance(columns, dict) or not all(
+        map(_is_column, columns.values())
+    ):
+        raise BertError(f"{path} names no columns: {columns!r}.")
+    return columns
+
+
+def _is_column(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(map(_is_column, value))
+    return value is None or isinstance(value, str | int)
 
 
 def load_task(directory: Path) -> Task[Any, Any]:
@@ -126,8 +148,10 @@ def load_task(directory: Path) -> Task[Any, Any]:
     if not path.is_file():
         return _guess_task(directory, WordPieceTokenizer.load(directory))
     values = read_json(path)
-    if values.get("format") != FORMAT or values.get("task") not in TASKS:
+    is_known = values.get("format") == FORMAT and values.get("task") in [*TASKS]
+    if not is_known or not isinstance(values.get("settings"), dict):
         raise BertError(f"{path} was written by another version.")
+    _check_settings(values["settings"], directory)
     task_class: Any = TASKS[values["task"]]
     try:
         if "encoder" in values["settings"]:
@@ -139,6 +163,24 @@ def load_task(directory: Path) -> Task[Any, Any]:
     except (KeyError, TypeError, ValueError) as error:
         raise BertError(f"{path} is no task: {error}.") from error
     return cast("Task[Any, Any]", task)
+
+
+def _check_settings(settings: Mapping[str, Any], directory: Path) -> None:
+    """Refuses settings that were changed and no longer fit the model."""
+    path = directory / FILE_NAME
+    for name, value in settings.items():
+        kinds = SETTING_TYPES.get(name)
+        if kinds and (isinstance(value, bool) or not isinstance(value, kinds)):
+            raise BertError(f"{path}: {name} cannot be {value!r}.")
+    labels = settings.get("labels")
+    if labels is None or "encoder" in settings or settings.get("features"):
+        return
+    # 标签的次序就是打分的次序：换了位置，答案就全部颠倒
+    if labels != read_labels(read_json(directory / "config.json")):
+        raise BertError(
+            f"{path} and config.json name different labels.",
+            hint="restore the file as it was written",
+        )
 
 
 def _guess_task(

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from bert_from_scratch import atomic
@@ -14,6 +13,7 @@ from bert_from_scratch.config import BertConfig, read_json
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.model import names
 from bert_from_scratch.model.initialise import initialise
+from bert_from_scratch.model.tensor_file import write_tensors
 from bert_from_scratch.model.weights import read_weights
 
 logger = logging.getLogger(__name__)
@@ -112,9 +112,9 @@ class StoredModel(nn.Module):
         directory = Path(directory)
         with atomic.replace_files(directory) as scratch_dir:
             # metadata 里的 format 是 Hugging Face 读取时要求的标记
-            save_file(
-                _tensors_to_write(self),
+            write_tensors(
                 scratch_dir / "model.safetensors",
+                _tensors_to_write(self),
                 metadata={"format": "pt"},
             )
             self.config.save(

@@ -34,6 +34,8 @@ def from_arguments(task: str, words: Sequence[str]) -> list[Any]:
     if task == "choose":
         if len(words) < 3:
             raise BertError("Give a prompt and at least two choices.")
+        if not all(word.strip() for word in words):
+            raise BertError("A choice, or the prompt, is empty.")
         return [ChoiceExample(words[0], tuple(words[1:]), place="argument 1")]
     if task == "answer":
         if len(words) < 2:
@@ -51,7 +53,7 @@ def from_arguments(task: str, words: Sequence[str]) -> list[Any]:
 
 def from_line(task: str, line: str, place: str) -> Any:
     """Makes an example of one line: a JSON object, or plain text."""
-    record = _parse(line)
+    record = _parse(line, place)
     if record is not None:
         return _from_record(task, record, place)
     if task in ("choose", "answer"):
@@ -69,14 +71,18 @@ def _from_text(task: str, line: str, place: str) -> TextExample:
     return TextExample(text, pair if tab else None, place=place)
 
 
-def _parse(line: str) -> Record | None:
+def _parse(line: str, place: str) -> Record | None:
     """Returns the JSON object of a line; None: it is plain text."""
     if not line.lstrip().startswith("{"):
         return None
     try:
         return cast("Record", json.loads(line))
-    except (json.JSONDecodeError, RecursionError):
-        return None
+    except (ValueError, RecursionError) as error:
+        # 断了的 JSON 若当成文字，就会得到一本正经的胡话
+        raise BertError(
+            f"{place} begins like a JSON object and is none.",
+            hint='a text that begins with "{" goes in as {"text": ...}',
+        ) from error
 
 
 def _from_record(task: str, record: Record, place: str) -> Any:

@@ -17,14 +17,13 @@ from hashlib import file_digest
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from bert_from_scratch import atomic
 from bert_from_scratch.config import read_json
 from bert_from_scratch.data.steps import Position
 from bert_from_scratch.errors import BertError
+from bert_from_scratch.model.tensor_file import read_tensors, write_tensors
 
 _NAME = re.compile(r"step-(\d{8,})")
 _FILES = ("model.safetensors", "optimizer.safetensors")
@@ -77,7 +76,7 @@ def save_checkpoint(
         return path
     with atomic.new_directory(path) as scratch_dir:
         for name, contents in zip(_FILES, tensors, strict=True):
-            save_file(contents, scratch_dir / name)
+            write_tensors(scratch_dir / name, contents)
         values = asdict(state)
         values["checksums"] = {n: _checksum(scratch_dir / n) for n in _FILES}
         atomic.write_text(
@@ -91,21 +90,23 @@ def load_checkpoint(
 ) -> TrainingState:
     """Fills model and optimiser from a checkpoint, in place."""
     values = read_json(path / "state.json")
-    for name, expected in values.pop("checksums").items():
+    try:
+        checksums = dict(values.pop("checksums"))
+        position = Position(**values.pop("position"))
+        state = TrainingState(position=position, **values)
+    except (KeyError, TypeError, ValueError) as error:
+        raise BertError(f"{path} is damaged: {error}.") from error
+    for name, expected in checksums.items():
         if _checksum(path / name) != expected:
             raise BertError(
                 f"{path / name} does not match its checksum.",
                 hint="remove this checkpoint; the one before it is used then",
             )
-    try:
-        weights, averages = (load_file(path / name) for name in _FILES)
-    except SafetensorError as error:
-        raise BertError(f"{path} is damaged: {error}.") from error
+    weights, averages = (read_tensors(path / name) for name in _FILES)
     own = model.state_dict()
     model.load_state_dict({n: _cut(t, own[n]) for n, t in weights.items()})
     _restore_optimizer(model, optimizer, averages)
-    values["position"] = Position(**values["position"])
-    return TrainingState(**values)
+    return state
 
 
 def checkpoint_path(checkpoints_dir: Path, step: int) -> Path:

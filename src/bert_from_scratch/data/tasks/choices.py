@@ -137,7 +137,8 @@ def _guess_columns(table: Table) -> ChoiceColumns:
         raise BertError(
             f"{table.path} has no columns that are known to hold a prompt and "
             f"its choices; it has {table.describe()}.",
-            hint="name them prompt, choice0, choice1, ... and answer",
+            hint="give --prompt-column, --choice-columns and --answer-column, "
+            "or name them prompt, choice0, choice1, ... and answer",
         )
     return ChoiceColumns(prompt, choices, answer)
 

@@ -67,6 +67,8 @@ def parse_json(text: str, place: str) -> Any:
         raise BertError(
             f"{place} is not JSON: {error.msg} ({where}column {error.colno})."
         ) from error
-    # 恶意的深层嵌套会耗尽调用栈，不能让用户看到回溯
+    # 恶意的深层嵌套会耗尽调用栈，几千位的整数 Python 不读：都不能让用户看到回溯
     except RecursionError:
         raise BertError(f"{place} is not JSON: nested too deeply.") from None
+    except ValueError as error:
+        raise BertError(f"{place} holds too long a number.") from error

@@ -95,9 +95,14 @@ class Table:
         return f"{self.width} columns and no header"
 
 
+MAX_DIGITS = 9
+
+
 def is_number(column: Column) -> bool:
     """Says whether a column is given by its number."""
-    return isinstance(column, int) or (column.isascii() and column.isdigit())
+    if isinstance(column, int):
+        return True
+    return column.isascii() and column.isdigit() and len(column) <= MAX_DIGITS
 
 
 def needs_header(columns: Iterable[Column | None]) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from bert_from_scratch import atomic
@@ -21,6 +21,7 @@ from bert_from_scratch.finetune.baselines.encoders import (
 )
 from bert_from_scratch.finetune.label_loss import LabelLoss, Problem
 from bert_from_scratch.finetune.labels import PART
+from bert_from_scratch.model.tensor_file import write_tensors
 from bert_from_scratch.objectives.output import StepOutput
 
 ARCHITECTURE = "WordClassifier"
@@ -81,7 +82,7 @@ class WordClassifier(nn.Module):
             k: v.cpu().contiguous() for k, v in self.state_dict().items()
         }
         with atomic.replace_files(Path(directory)) as scratch_dir:
-            save_file(tensors, scratch_dir / "model.safetensors")
+            write_tensors(scratch_dir / "model.safetensors", tensors)
             atomic.write_json(scratch_dir / "config.json", values)
 
     @classmethod
