@@ -270,6 +270,58 @@ def test_baselines_and_bert_in_one_table(
     assert json.loads(found.stdout)["label"] in ("good", "bad")
 
 
+def test_a_comparison_is_not_mixed_with_an_older_one(
+    bert: Bert, files: Path, tmp_path: Path
+) -> None:
+    data = files / "labels.tsv"
+    command = (
+        *("finetune", "classify", "--encoder", "bow,cnn", "--train", data),
+        *("--dev", data, "--out", tmp_path / "out", "--epochs"),
+    )
+    assert bert(*command, 1).returncode == 0
+    again = bert(*command, 1, "--log-every", 3)
+    assert again.returncode == 0
+    assert "is finished already" in again.stderr
+    done = bert(*command, 2)
+    check_refused(done, "was made with other settings: epochs.")
+
+
+def test_a_model_of_pairs_is_tried_with_a_pair(
+    bert: Bert, model: Path, files: Path, tmp_path: Path
+) -> None:
+    data = write_lines(
+        tmp_path / "pairs.tsv",
+        [
+            "a\tb\tscore",
+            *(f"the {x} was\tin\t{n}" for n, x in enumerate(NAMES)),
+        ],
+    )
+    done = bert(
+        *("finetune", "regress", model, "--train", data, "--dev", data),
+        *("--text-column", "a", "--pair-column", "b"),
+        *("--label-column", "score", "--epochs", 1, "--out", tmp_path / "out"),
+    )
+    assert r"$'one text\tanother text'" in done.stderr
+
+
+def test_a_frozen_encoder_is_not_called_a_model_of_transformers(
+    bert: Bert, model: Path, files: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    done = bert(
+        *("finetune", "tag", model, "--train", files / "tags.txt"),
+        *("--dev", files / "tags.txt", "--features", "last"),
+        *("--epochs", 1, "--out", out),
+    )
+    assert done.returncode == 0, done.stderr
+    card = (out / "model" / "README.md").read_text()
+    assert "library_name" not in card
+    assert "features last into a BiLSTM" in card
+    assert json.loads((out / "plan.json").read_text())["learning_rates"] == [
+        1e-3
+    ]
+
+
 def check_refused(done: Any, message: str) -> None:
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr

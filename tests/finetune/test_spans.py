@@ -234,3 +234,12 @@ def test_answers_are_exact_substrings_of_any_text(text: str, seed: int) -> None:
     for span in spans:
         assert span.text == context[span.start : span.end] != ""
     assert len({span.text for span in spans}) == len(spans)
+
+
+def test_an_answer_cannot_be_longer_than_its_window() -> None:
+    context = "ann met bob in rome"
+    windows = windows_of(context)
+    outputs = random_outputs(windows, 0)
+    whole = find_best_spans(context, windows, outputs, 30, 5)
+    # 不封顶的话，这张表要几百吉字节
+    assert find_best_spans(context, windows, outputs, 30, 10**11) == whole

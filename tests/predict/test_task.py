@@ -47,6 +47,16 @@ def test_a_line_that_is_no_example_is_named_by_its_number() -> None:
         list(predictor.predict_lines(["good", "", '{"text": 1}'], "texts.txt"))
 
 
+@pytest.mark.parametrize(
+    "line", ['{"text": "a"', '{"n": ' + "1" * 5000 + "}", "{" * 100_000]
+)
+def test_a_broken_object_is_not_taken_for_a_text(line: str) -> None:
+    predictor = make_predictor(None)
+    with pytest.raises(BertError, match=r"t, line 2 begins like") as error:
+        list(predictor.predict_lines(["good", line], "t"))
+    assert '{"text": ...}' in str(error.value.hint)
+
+
 def test_single_texts_are_refused_by_a_model_of_pairs() -> None:
     predictor = make_predictor(True)
     with pytest.raises(BertError, match="argument 2: the second text") as error:

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from bert_from_scratch import BertError
+from bert_from_scratch.config import read_json as read_config
 from bert_from_scratch.data.tasks.files import read_json, read_lines
+from bert_from_scratch.data.tasks.rows import is_number
 
 
 def test_line_ends_and_marks_do_not_matter(tmp_path: Path) -> None:
@@ -50,3 +52,15 @@ def test_bad_json_is_placed(tmp_path: Path) -> None:
     path.write_text("[" * 100_000)
     with pytest.raises(BertError, match="nested too deeply"):
         read_json(path)
+
+
+def test_a_number_of_thousands_of_digits_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"n": ' + "1" * 5000 + "}")
+    with pytest.raises(BertError, match=r"a\.json holds too long a number"):
+        read_json(path)
+    with pytest.raises(BertError, match=r"a\.json cannot be read as JSON"):
+        read_config(path)
+    # 列号不会有几千位：那是列的名字
+    assert not is_number("9" * 5000)
+    assert is_number("12")
