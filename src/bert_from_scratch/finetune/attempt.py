@@ -8,7 +8,6 @@ weights.safetensors  of the model to keep
 result.json          that it is done, and what came of it
 """
 
-import logging
 import shutil
 import threading
 import time
@@ -24,18 +23,15 @@ from bert_from_scratch.config import read_json
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.model.tensor_file import read_tensors, write_tensors
 from bert_from_scratch.train.checkpoint import (
-    list_checkpoints,
-    load_checkpoint,
     remove_old_checkpoints,
     save_checkpoint,
     whole_weights,
 )
 from bert_from_scratch.train.recorder import Progress
+from bert_from_scratch.train.restoring import restore_newest
 from bert_from_scratch.train.run_directory import RunDirectory
 from bert_from_scratch.train.step_result import StepResult
 from bert_from_scratch.train.trainer import BertTrainer
-
-logger = logging.getLogger(__name__)
 
 Report = Callable[[Progress], None]
 Announce = Callable[[str], None]
@@ -101,7 +97,9 @@ class Attempt:
         self._announce = announce
         self._stop = stop
         self._writes = trainer.processes.is_first
-        self._seconds_before = self._restore()
+        # 微调只有几分钟：全坏了就重来，好过停在那里等人
+        restore_newest(trainer, run.checkpoints_dir, may_start_anew=True)
+        self._seconds_before = trainer.state.seconds
         self._start = time.monotonic()
         step = trainer.state.step
         self._evaluations = [
@@ -117,27 +115,6 @@ class Attempt:
     def weights_path(self) -> Path:
         """The weights to keep."""
         return self._run.directory / "weights.safetensors"
-
-    def _restore(self) -> float:
-        """Goes back to the newest checkpoint; returns the time used."""
-        trainer = self._trainer
-        damaged: list[Path] = []
-        seconds = 0.0
-        for path in reversed(list_checkpoints(self._run.checkpoints_dir)):
-            try:
-                state = load_checkpoint(path, trainer.model, trainer.optimizer)
-            except BertError as error:
-                # 微调只有几分钟：坏了就重来，好过停在那里等人
-                logger.warning("%s It is left out.", error.message)
-                damaged.append(path)
-                continue
-            trainer.restore(state)
-            seconds = state.seconds
-            break
-        trainer.processes.wait()
-        for path in damaged if trainer.processes.is_first else ():
-            path.rename(path.with_name(f"damaged-{path.name}"))
-        return seconds
 
     def train(self) -> AttemptResult | None:
         """Trains to the end; None: somebody asked to stop, and it is saved."""

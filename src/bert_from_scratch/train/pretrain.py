@@ -1,6 +1,5 @@
 """Pre-training from start to end: a plan, a run directory, a model."""
 
-import logging
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -14,11 +13,7 @@ from bert_from_scratch.model.device import choose_device
 from bert_from_scratch.objectives.pretraining import BertForPreTraining
 from bert_from_scratch.tokenizer import WordPieceTokenizer
 from bert_from_scratch.train.assemble import assemble
-from bert_from_scratch.train.checkpoint import (
-    list_checkpoints,
-    load_checkpoint,
-    whole_weights,
-)
+from bert_from_scratch.train.checkpoint import whole_weights
 from bert_from_scratch.train.curve import draw_curve
 from bert_from_scratch.train.evaluation import PartResult
 from bert_from_scratch.train.flops import flops_per_token, peak_flops
@@ -30,11 +25,10 @@ from bert_from_scratch.train.memory import (
 from bert_from_scratch.train.pretraining_plan import PretrainingPlan
 from bert_from_scratch.train.processes import Processes, join_processes
 from bert_from_scratch.train.recorder import Progress, Recorder
+from bert_from_scratch.train.restoring import restore_newest
 from bert_from_scratch.train.run_directory import RunDirectory
 from bert_from_scratch.train.step_result import NonFiniteLossError
 from bert_from_scratch.train.trainer import BertTrainer
-
-logger = logging.getLogger(__name__)
 
 Report = Callable[[Progress], None]
 
@@ -140,7 +134,7 @@ def _train(
         run.create(plan.to_dict())
     lock = run if processes.is_first else nullcontext()
     with lock, catch_signals() as stop:
-        _restore(trainer, run)
+        restore_newest(trainer, run.checkpoints_dir, may_start_anew=False)
         _set_clock(trainer, begun)
         recorder = Recorder(
             run,
@@ -165,29 +159,6 @@ def _train(
         if not processes.is_first:
             return None
         return _describe(trainer, recorder, run)
-
-
-def _restore(trainer: BertTrainer, run: RunDirectory) -> None:
-    """Goes back to the newest checkpoint that is whole, if there is one."""
-    error: BertError | None = None
-    damaged: list[Path] = []
-    for path in reversed(list_checkpoints(run.checkpoints_dir)):
-        try:
-            state = load_checkpoint(path, trainer.model, trainer.optimizer)
-        except BertError as damage:
-            # 最新的坏了就用前一个：重走几步好过停在那里等人
-            logger.warning("%s It is left out.", damage.message)
-            error = error or damage
-            damaged.append(path)
-            continue
-        trainer.restore(state)
-        trainer.processes.wait()
-        for path in damaged if trainer.processes.is_first else ():
-            # 让出名字：走到同一步时要能重新写
-            path.rename(path.with_name(f"damaged-{path.name}"))
-        return
-    if error is not None:
-        raise error
 
 
 def _set_clock(trainer: BertTrainer, begun: float) -> None:
