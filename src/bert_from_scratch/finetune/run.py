@@ -1,11 +1,10 @@
 """Fine-tuning from start to end: a plan, attempts, a result directory."""
 
-import hashlib
 import statistics
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,6 +41,12 @@ from bert_from_scratch.finetune.layers import (
 from bert_from_scratch.finetune.loading import limit_data, load_data
 from bert_from_scratch.finetune.outcome import Judged, Outcome, write_outcome
 from bert_from_scratch.finetune.plan import FinetunePlan
+from bert_from_scratch.finetune.result_directory import (
+    check_new,
+    claim,
+    fingerprint,
+    fingerprint_model,
+)
 from bert_from_scratch.finetune.source import ItemSource
 from bert_from_scratch.finetune.task import Task
 from bert_from_scratch.finetune.tasks import make_task
@@ -53,8 +58,6 @@ from bert_from_scratch.train.recorder import Progress
 from bert_from_scratch.train.run_directory import RunDirectory
 from bert_from_scratch.train.settings import TrainingSettings
 from bert_from_scratch.train.trainer import BertTrainer
-
-MODEL_SUFFIXES = (".safetensors", ".bin", ".json", ".txt")
 
 
 @dataclass(frozen=True)
@@ -101,13 +104,13 @@ def start(
     """
     processes = join_processes(choose_device(plan.device))
     if processes.is_first:
-        _check_new(out)
+        check_new(out)
     # 先读数据、编码、建任务：有错就在此停下，不留下任何目录
     run = _Run(plan, out, processes, report, announce)
-    with _claim(out, processes):
+    with claim(out, processes):
         if processes.is_first:
             # 读数据的工夫里，别的进程可能已经占了这个目录
-            _check_new(out)
+            check_new(out)
             atomic.write_json(out / "data.json", run.checksums())
             atomic.write_json(out / "plan.json", plan.to_dict())
         processes.wait()
@@ -137,51 +140,8 @@ def resume(
                 f"The {what} of {out} has changed since it began.",
                 hint="restore the files, or start again with another --out",
             )
-    with _claim(out, processes):
+    with claim(out, processes):
         return run.go()
-
-
-def _claim(out: Path, processes: Processes) -> AbstractContextManager[object]:
-    """Keeps every other process out of a result directory."""
-    if not processes.is_first:
-        return nullcontext()
-    out.mkdir(parents=True, exist_ok=True)
-    return RunDirectory(out)
-
-
-def fingerprint(data: TaskData) -> str:
-    """Returns a checksum of all examples that are trained on or judged."""
-    digest = hashlib.sha256()
-    for example in (*data.train, *data.dev):
-        # 文件放在哪里不算内容：搬了家也能恢复
-        content = replace(example, place="")
-        digest.update(repr(content).encode("utf-8", "backslashreplace"))
-    return digest.hexdigest()
-
-
-def fingerprint_model(directory: Path) -> str:
-    """Returns a checksum of the files that make up a model."""
-    digest = hashlib.sha256()
-    for path in sorted(directory.iterdir()):
-        if path.suffix in MODEL_SUFFIXES:
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
-
-
-def _check_new(out: Path) -> None:
-    atomic.check_directory(out)
-    if not out.exists() or all(path.name == ".lock" for path in out.iterdir()):
-        return
-    can_resume = (out / "plan.json").is_file()
-    if (out / "metrics.json").is_file():
-        can_resume = False
-    raise BertError(
-        f"{out} exists already.",
-        hint=f"go on with: bert finetune resume {out}; or choose another --out"
-        if can_resume
-        else "choose another --out",
-    )
 
 
 class _Run:
