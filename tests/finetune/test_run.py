@@ -236,7 +236,9 @@ def test_early_stopping_keeps_the_best_epoch(
     original = run._Run._judge
     monkeypatch.setattr(run._Run, "_judge", judge)
     plan = replace(plan, epochs=6, patience=2)
-    found = run.start(plan, tmp_path / "out", quiet)
+    said: list[str] = []
+    found = run.start(plan, tmp_path / "out", quiet, said.append)
+    assert "stopped early: no better score in 2 epoch(s)" in said
     assert found is not None
     # 第二轮最好，其后两轮都没有更好：停
     assert found.best.epoch == 2

@@ -162,7 +162,9 @@ def _evaluate_task(
         print(f"{name:{width}}  {value:.4f}")
     say(f"Judged {found.num_examples:,} examples.")
     if out is not None:
-        say(f"Wrote {out}: {found.num_mistakes:,} mistakes, the worst first.")
+        # 回归的预测总差一点：那不叫错误，叫偏差
+        what = "deviations" if found.task == "regress" else "mistakes"
+        say(f"Wrote {out}: {found.num_mistakes:,} {what}, the worst first.")
 
 
 def _read(

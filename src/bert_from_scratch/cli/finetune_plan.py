@@ -1,5 +1,6 @@
 """From options to a plan: what is not said comes from recipe and machine."""
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +13,8 @@ from bert_from_scratch.errors import BertError
 from bert_from_scratch.finetune.plan import MAX_SEEDS, DataPlan, FinetunePlan
 from bert_from_scratch.model.device import choose_device
 from bert_from_scratch.model.directory import find
+
+logger = logging.getLogger(__name__)
 
 CPU_TOKENS = 4096
 GPU_TOKENS = 32768
@@ -59,6 +62,11 @@ def make_plan(
     if own.get("features"):
         # 冻结的编码器上是一个从零开始的 BiLSTM：同样要大的学习率
         options = replace(options, lr=options.lr or BASELINE_RATE)
+        if options.freeze_layers or options.layer_decay != 1:
+            logger.warning(
+                "--freeze-layers and --layer-decay have no effect with "
+                "--features: all of the encoder is frozen."
+            )
     last_seed = options.seed + min(options.seeds, MAX_SEEDS + 1)
     return FinetunePlan(
         task=task,

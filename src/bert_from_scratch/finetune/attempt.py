@@ -130,6 +130,10 @@ class Attempt:
             self._end_epoch()
         if not self._is_evaluated():
             self._end_epoch()
+        if self._writes and not self._trainer.is_over:
+            self._announce(
+                f"stopped early: no better score in {self._patience} epoch(s)"
+            )
         return self._finish()
 
     def _after_step(self, result: StepResult) -> bool:
