@@ -65,8 +65,9 @@ def train(
         found = measure_ours(
             assembly, arguments.steps, config, length, curve.append
         )
+    device = trainer.device
     del assembly, trainer
-    clean(torch.device(arguments.device if arguments.device != "auto" else 0))
+    clean(device)
     last = curve[-max(len(curve) // 10, 1) :]
     return {
         "preset": preset,

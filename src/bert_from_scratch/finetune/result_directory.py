@@ -39,9 +39,8 @@ def check_new(out: Path) -> None:
     atomic.check_directory(out)
     if not out.exists() or all(path.name == ".lock" for path in out.iterdir()):
         return
-    can_resume = (out / "plan.json").is_file()
-    if (out / "metrics.json").is_file():
-        can_resume = False
+    is_done = (out / "metrics.json").is_file()
+    can_resume = (out / "plan.json").is_file() and not is_done
     raise BertError(
         f"{out} exists already.",
         hint=f"go on with: bert finetune resume {out}; or choose another --out"

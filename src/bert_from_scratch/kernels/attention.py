@@ -10,7 +10,6 @@ from torch import Tensor
 
 from bert_from_scratch.kernels import attention_tiles as tiles
 
-MAX_SHORT = 128
 # 每个分块的行数、列数、线程束与流水级数，由 H200 上的测量选定
 FORWARD = {"ROWS": 64, "COLUMNS": 64, "num_warps": 4, "num_stages": 3}
 QUERIES = {"ROWS": 64, "COLUMNS": 64, "num_warps": 4, "num_stages": 3}
@@ -76,7 +75,6 @@ def _attend(
         num_tokens,
         N=num_heads,
         D=width,
-        IS_LONG=max_seqlen > MAX_SHORT,
         DROPS=dropout > 0,
         **FORWARD,
     )
@@ -112,12 +110,7 @@ def _attend_backward(
     num_tokens, _, num_heads, width = qkv.shape
     dqkv = torch.empty_like(qkv)
     common = (logsums, cu_seqlens, seed, width**-0.5, dropout, num_tokens)
-    shape = {
-        "N": num_heads,
-        "D": width,
-        "IS_LONG": max_seqlen > MAX_SHORT,
-        "DROPS": dropout > 0,
-    }
+    shape = {"N": num_heads, "D": width, "DROPS": dropout > 0}
     deltas = torch.empty_like(logsums)
     tiles.backward_queries[_grid(qkv, cu_seqlens, max_seqlen, QUERIES["ROWS"])](
         qkv, mixed, grad, dqkv, deltas, *common, **shape, **QUERIES

@@ -1,4 +1,4 @@
-"""Recipes of pre-training: options that were found to go well together.
+"""Recipes of pre-training: options that go well together.
 
 The names are those of the options of `bert pretrain`; whatever is typed beside
 a recipe comes before it.
@@ -6,7 +6,7 @@ a recipe comes before it.
 
 from typing import Any
 
-# 九分钟从进程启动算起，编译与保存都在内；怎样找到的写在 docs/design-notes.md
+# 九分钟从进程启动算起，编译与保存都在内；学习率由 docs/design-notes.md 里的短试验而定
 TEN_MINUTES = {
     "preset": "base",
     "minutes": 9.0,
