@@ -6,7 +6,8 @@ a recipe comes before it.
 
 from typing import Any
 
-# 九分钟从进程启动算起，编译与保存都在内；学习率由 docs/design-notes.md 里的短试验而定
+# 九分钟从进程启动算起，编译与保存都在内；学习率由短试验而定，见
+# docs/design-notes.md
 TEN_MINUTES = {
     "preset": "base",
     "minutes": 9.0,
