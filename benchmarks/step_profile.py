@@ -28,7 +28,7 @@ STEPS = 5
 # 按名字归类；次序要紧，先中者得
 KINDS = {
     "products": ("gemm", "cutlass", "nvjet", "sm90_xmma", "splitK", "ampere"),
-    "attention": ("short_", "long_", "flash", "fmha"),
+    "attention": ("forward", "backward_queries", "backward_keys", "flash"),
     "activation": ("_gelu",),
     "cross-entropy": ("_loss_",),
     "optimiser": ("multi_tensor", "FusedAdam", "lpnorm", "foreach"),

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from bert_from_scratch import BertConfig, BertError, BertModel
+from bert_from_scratch.model import inference
 from bert_from_scratch.model.inference import (
     choose_batch_tokens,
     choose_precision,
@@ -14,14 +15,19 @@ CONFIG = BertConfig.preset("tiny", vocab_size=50)
 IDS = torch.arange(7)[None]
 
 
-def test_the_form_for_inference_gives_the_same_numbers() -> None:
+@pytest.mark.parametrize("has_onednn", [True, False])
+def test_the_form_for_inference_gives_the_same_numbers(
+    monkeypatch: pytest.MonkeyPatch, has_onednn: bool
+) -> None:
+    monkeypatch.setattr(inference, "onednn_is_faster", lambda: has_onednn)
     model = BertModel(CONFIG).eval()
     with torch.inference_mode():
         expected = model(IDS).hidden_state
         found = for_inference(model)(IDS).hidden_state
     torch.testing.assert_close(found, expected)
     weight = model.get_parameter("encoder.blocks.0.attention.qkv.weight")
-    assert not weight.is_contiguous()
+    # MKL 要按列的权重，oneDNN 要按行的
+    assert weight.is_contiguous() == has_onednn
 
 
 def test_it_is_saved_as_it_was(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
-"""Triton kernels for a GPU: what PyTorch has no single kernel for.
+"""What PyTorch has no single fast kernel for.
 
-Each does what a plain function of this project does, in one pass over memory;
-tests hold them against it. Its modules are imported where `EXIST`, and used
-where `usable`.
+`attention`, `activation` and `cross_entropy` are Triton kernels for a GPU,
+imported where `EXIST`, and used where `usable`. `dense` and `word_loss` are for
+a CPU. Each does what a plain function does, in less time or memory; tests hold
+them against it.
 """
 
 from importlib.util import find_spec
@@ -18,7 +19,7 @@ EXIST = torch.cuda.is_available() and find_spec("triton") is not None
 
 
 def usable(x: Tensor) -> bool:
-    """Returns whether the kernels can work on this tensor."""
+    """Returns whether the Triton kernels can work on this tensor."""
     return EXIST and x.is_cuda and x.dtype in HALF_TYPES and _is_new_enough()
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from bert_from_scratch import kernels
 from bert_from_scratch.config import BertConfig
+from bert_from_scratch.embeddings.linear import Linear
 from bert_from_scratch.model.layout import Layout, Packed, Padded, select
 
 if torch.cuda.is_available():
@@ -34,8 +35,8 @@ class MultiHeadSelfAttention(nn.Module):
         self.num_heads = config.num_attention_heads
         self.dropout_prob = config.attention_probs_dropout_prob
         # Q、K、V 合成一次矩阵乘法：一个大乘法比三个小乘法快
-        self.qkv = nn.Linear(width, 3 * width)
-        self.output = nn.Linear(width, width)
+        self.qkv = Linear(width, 3 * width)
+        self.output = Linear(width, width)
 
     def forward(
         self, x: Tensor, layout: Layout, places: Tensor | None = None

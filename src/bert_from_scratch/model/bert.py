@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from bert_from_scratch.config import BertConfig
 from bert_from_scratch.embeddings import BertEmbedding
+from bert_from_scratch.embeddings.linear import Linear
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.model.directory import StoredModel
 from bert_from_scratch.model.encoder import BertEncoder
@@ -33,7 +34,7 @@ class Pooler(nn.Module):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.dense = Linear(config.hidden_size, config.hidden_size)
 
     def forward(self, first_tokens: Tensor) -> Tensor:
         """Maps the [CLS] vectors, float [B, H], to pooled ones, [B, H]."""

@@ -10,6 +10,7 @@ from bert_from_scratch import kernels
 from bert_from_scratch.config import BertConfig
 from bert_from_scratch.embeddings.dropout import Dropout
 from bert_from_scratch.embeddings.layer_norm import LayerNorm
+from bert_from_scratch.embeddings.linear import Linear
 from bert_from_scratch.model.attention import MultiHeadSelfAttention
 from bert_from_scratch.model.layout import Layout, select
 
@@ -33,8 +34,8 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.expand = nn.Linear(config.hidden_size, config.intermediate_size)
-        self.contract = nn.Linear(config.intermediate_size, config.hidden_size)
+        self.expand = Linear(config.hidden_size, config.intermediate_size)
+        self.contract = Linear(config.intermediate_size, config.hidden_size)
         self.activation = ACTIVATION_FUNCTIONS[config.hidden_act]
 
     def forward(self, x: Tensor) -> Tensor:

@@ -3,9 +3,10 @@
 from typing import Literal, TypeVar, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bert_from_scratch.errors import BertError
+from bert_from_scratch.kernels.dense import onednn_is_faster
 
 Model = TypeVar("Model", bound=nn.Module)
 Precision = Literal["fp32", "bf16"]
@@ -65,9 +66,12 @@ def for_inference(model: Model, precision: Precision = "fp32") -> Model:
         # fp32 再抄回来，白白多读写几趟显存
         model.to(torch.bfloat16)
     for module in model.modules():
-        is_matrix = isinstance(module, nn.Linear)
-        if is_matrix and module.weight.device.type == "cpu":
-            # 按列存放：矩阵乘法顺序读权重，CPU 上单条文本快一到五个百分点；
-            # 训练时不这样做，因为梯度仍是按行的
+        if isinstance(module, nn.Linear) and _wants_columns(module.weight):
             module.weight.data = module.weight.data.t().contiguous().t()
     return model.eval()
+
+
+def _wants_columns(weight: Tensor) -> bool:
+    # 按列存放：MKL 顺序读权重，CPU 上单条文本快一到五个百分点；训练时不这样
+    # 做，因为梯度仍是按行的；oneDNN 则要按行的
+    return weight.device.type == "cpu" and not onednn_is_faster()

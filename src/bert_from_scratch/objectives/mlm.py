@@ -11,6 +11,9 @@ from bert_from_scratch import kernels
 from bert_from_scratch.config import BertConfig
 from bert_from_scratch.data.batch import IGNORE_INDEX
 from bert_from_scratch.embeddings.layer_norm import LayerNorm
+from bert_from_scratch.embeddings.linear import Linear
+from bert_from_scratch.kernels import word_loss
+from bert_from_scratch.kernels.dense import dense
 from bert_from_scratch.model.block import ACTIVATION_FUNCTIONS
 from bert_from_scratch.objectives.output import Part, count_labels
 
@@ -26,7 +29,7 @@ class MaskedLMHead(nn.Module):
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         width = config.hidden_size
-        self.dense = nn.Linear(width, width)
+        self.dense = Linear(width, width)
         self.norm = LayerNorm(width, eps=config.layer_norm_eps)
         self.activation = ACTIVATION_FUNCTIONS[config.hidden_act]
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
@@ -41,20 +44,46 @@ class MaskedLMHead(nn.Module):
         Returns:
             Logits, float [..., V].
         """
-        return self.aligned(hidden_state, token_embedding)[
-            ..., : len(token_embedding)
-        ]
-
-    def aligned(self, hidden_state: Tensor, token_embedding: Tensor) -> Tensor:
-        """As `forward`, but on a GPU with a few columns more.
-
-        They stand for no WordPiece: whoever takes the logits as they are
-        leaves them out.
-        """
-        x = self.norm(self.activation(self.dense(hidden_state)))
         # 输出权重与词嵌入是同一个矩阵：参数更少，且两处一起学习
+        logits = self._score(self.transform(hidden_state), token_embedding)
+        return logits[..., : len(token_embedding)]
+
+    def transform(self, hidden_state: Tensor) -> Tensor:
+        """Returns what is compared with the embeddings, float [..., H]."""
+        return self.norm(self.activation(self.dense(hidden_state)))
+
+    def loss(
+        self,
+        hidden_state: Tensor,
+        token_embedding: Tensor,
+        mlm_labels: Tensor,
+        criterion: "MaskedLMLoss",
+    ) -> Part:
+        """Sums the loss of guesses; as `criterion` says of `forward`.
+
+        Args:
+            hidden_state: The vectors to decode, float [P, H].
+            token_embedding: The token embedding matrix, float [V, H].
+            mlm_labels: Original id where a token was hidden, IGNORE_INDEX
+                elsewhere, long [P].
+            criterion: What judges scores.
+        """
+        x = self.transform(hidden_state)
+        if word_loss.usable(x):
+            total, correct = word_loss.word_loss(
+                x, token_embedding, self.bias, mlm_labels
+            )
+            return Part(total, count_labels(mlm_labels), correct)
+        logits = self._score(x, token_embedding)
+        return criterion(logits, mlm_labels, len(token_embedding))
+
+    def _score(self, x: Tensor, token_embedding: Tensor) -> Tensor:
+        """Scores every WordPiece; on a GPU with a few columns more.
+
+        They stand for no WordPiece: whoever takes them leaves them out.
+        """
         if not x.is_cuda:
-            return F.linear(x, token_embedding, self.bias)
+            return dense(x, token_embedding, self.bias)
         # 词表补到 64 的倍数再乘：GPU 的矩阵单元要求对齐，否则慢几倍
         extra = -len(token_embedding) % ALIGNMENT
         weight = F.pad(token_embedding, (0, 0, 0, extra))

@@ -44,8 +44,9 @@ class BertForPreTraining(StoredModel):
         parts: dict[str, Part] = {}
         if batch.mlm_positions is not None and batch.mlm_labels is not None:
             words = self.bert.embedding.token.weight
-            logits = self.mlm_head.aligned(output.hidden_state, words)
-            parts["mlm"] = self.mlm_loss(logits, batch.mlm_labels, len(words))
+            parts["mlm"] = self.mlm_head.loss(
+                output.hidden_state, words, batch.mlm_labels, self.mlm_loss
+            )
         if batch.nsp_labels is not None:
             logits = self.nsp_head(output.pooled)
             parts["nsp"] = self.nsp_loss(logits, batch.nsp_labels)

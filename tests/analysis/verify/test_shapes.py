@@ -13,6 +13,7 @@ from bert_from_scratch.analysis.verify.shapes import (
     trace,
 )
 from bert_from_scratch.analysis.verify.subject import Subject
+from bert_from_scratch.embeddings.linear import Linear
 from bert_from_scratch.model.block import TransformerBlock
 
 from .conftest import judge
@@ -27,14 +28,14 @@ def first_block(subject: Subject) -> TransformerBlock:
 def test_a_wider_feed_forward_network_fails(subject: Subject) -> None:
     assert judge(SHAPES, subject) == "pass"
     h, i = subject.config.hidden_size, subject.config.intermediate_size
-    first_block(subject).feed_forward.expand = nn.Linear(h, i + 1)
-    first_block(subject).feed_forward.contract = nn.Linear(i + 1, h)
+    first_block(subject).feed_forward.expand = Linear(h, i + 1)
+    first_block(subject).feed_forward.contract = Linear(i + 1, h)
     assert judge(SHAPES, subject) == "fail"
 
 
 def test_a_layer_without_its_bias_fails(subject: Subject) -> None:
     h = subject.config.hidden_size
-    first_block(subject).attention.output = nn.Linear(h, h, bias=False)
+    first_block(subject).attention.output = Linear(h, h, bias=False)
     assert judge(SHAPES, subject) == "fail"
 
 
