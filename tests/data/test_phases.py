@@ -1,6 +1,7 @@
 """Lengths one after the other, each for its share of the budget."""
 
 from dataclasses import replace
+from itertools import islice
 
 import pytest
 
@@ -15,7 +16,7 @@ from bert_from_scratch.data.shards import TokenShards
 from bert_from_scratch.data.steps import Position
 from bert_from_scratch.errors import BertError
 
-from .conftest import VOCAB_SIZE, make_tokenizer
+from .conftest import VOCAB_SIZE, MakeShards, make_tokenizer
 
 RULE = MaskingRule(4, (0, 1, 2, 3, 4), VOCAB_SIZE)
 PHASES = (Phase(16, 0.75), Phase(64, 0.25))
@@ -126,3 +127,35 @@ def test_phases_of_one_length_share_one_shape(corpus: TokenShards) -> None:
                 )
             )
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("rate", [0.02, 0.05, 0.15])
+def test_very_short_sequences_have_slots_for_all_that_is_hidden(
+    rate: float, make_shards: MakeShards
+) -> None:
+    # 每条至少遮一个词，远多于词数乘遮盖率
+    shards = make_shards([[1] * 40 for _ in range(100)])
+    rule = replace(RULE, mask_rate=rate)
+    free, fixed = (
+        PretrainingData(
+            shards,
+            make_tokenizer(),
+            BatchShape.plan(2048, 5),
+            rule,
+            seed=0,
+            shapes=shapes,
+        )
+        for shapes in (None, SharedShape(rate))
+    )
+    assert count_hidden(free) == count_hidden(fixed)
+
+
+def count_hidden(data: PretrainingData) -> list[int]:
+    """Returns how many tokens the first micro-batches hide."""
+    counts = []
+    for step in islice(data.steps(Position()), 4):
+        for batch in step.micro_batches:
+            labels = data.finish(batch, 0).mlm_labels
+            assert labels is not None
+            counts.append(int(labels.ge(0).sum()))
+    return counts

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from bert_from_scratch.embeddings.linear import Linear
 from bert_from_scratch.kernels import dense as room
 from bert_from_scratch.kernels.dense import (
     dense,
@@ -164,3 +165,36 @@ def test_onednn_is_faster_where_mkl_does_not_use_the_processor(
     assert onednn_is_faster.__wrapped__() == expected
     monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: False)
     assert not onednn_is_faster.__wrapped__()
+
+
+def test_an_empty_product_is_empty() -> None:
+    nothing = torch.zeros(0, 6, requires_grad=True)
+    weight = torch.randn(7, 6, requires_grad=True)
+    found = dense(nothing, weight)
+    assert found.shape == (0, 7)
+    found.sum().backward()
+    assert weight.grad is not None
+    assert not weight.grad.any()
+
+
+def test_gradients_of_gradients_are_those_of_a_linear_layer() -> None:
+    torch.manual_seed(0)
+    inputs = [torch.randn(5, 6, requires_grad=True) for _ in range(2)]
+    results = []
+    for function in (dense, F.linear):
+        total = function(*inputs).square().sum()
+        first = torch.autograd.grad(total, inputs, create_graph=True)
+        squares = torch.stack([g.square().sum() for g in first]).sum()
+        results.append(torch.autograd.grad(squares, inputs))
+    for mine, other in zip(*results, strict=True):
+        assert distance(mine, other) < 1e-6
+
+
+def test_it_can_be_exported_and_transformed() -> None:
+    layer = Linear(6, 7)
+    x = torch.randn(5, 6)
+    program = torch.export.export(layer, (x,))
+    assert "mkldnn" not in str(program.graph)
+    torch.testing.assert_close(program.module()(x), layer(x))
+    rows = torch.func.vmap(layer)(x[:, None])[:, 0]
+    torch.testing.assert_close(rows, layer(x))

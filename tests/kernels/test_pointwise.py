@@ -71,3 +71,19 @@ def test_of_equal_scores_the_first_counts() -> None:
     labels = torch.tensor([0, 17, 5], device=DEVICE)
     _, correct = cross_entropy(logits, labels, 8192)
     assert correct.item() == 2
+
+
+def test_scores_that_are_part_of_a_wider_table_are_not_written_past() -> None:
+    from bert_from_scratch.kernels.cross_entropy import cross_entropy
+
+    torch.manual_seed(0)
+    table = torch.randn(6, 128, device=DEVICE).to(DTYPE).requires_grad_()
+    labels = torch.randint(100, (6,), device=DEVICE)
+    total, _ = cross_entropy(table[:, :100], labels, 100)
+    (gradient,) = torch.autograd.grad(total, table)
+    exact = table.detach()[:, :100].double().requires_grad_()
+    expected = F.cross_entropy(exact, labels, reduction="sum")
+    (expected_gradient,) = torch.autograd.grad(expected, exact)
+    assert total.item() == pytest.approx(expected.item(), rel=1e-5)
+    assert distance(gradient[:, :100], expected_gradient) < TOLERANCE
+    assert not gradient[:, 100:].any()

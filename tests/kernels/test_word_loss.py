@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from bert_from_scratch.kernels import dense
 from bert_from_scratch.kernels import word_loss as room
 from bert_from_scratch.kernels.word_loss import usable, word_loss
 
@@ -100,3 +101,18 @@ def test_it_is_for_float32_on_a_cpu_alone() -> None:
     assert not usable(x.to("meta"))
     with torch.autocast("cpu", torch.bfloat16):
         assert not usable(x)
+
+
+@pytest.mark.parametrize("has_onednn", [True, False])
+def test_no_position_at_all_costs_nothing(
+    inputs: list[Tensor], has_onednn: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dense, "onednn_is_faster", lambda: has_onednn)
+    x, words, bias = inputs
+    nothing = torch.zeros(0, dtype=torch.long)
+    total, correct = word_loss(x[:0], words, bias, nothing)
+    total.backward()
+    assert total.item() == correct.item() == 0
+    for tensor in inputs:
+        assert tensor.grad is not None
+        assert not tensor.grad.any()

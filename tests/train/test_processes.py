@@ -20,7 +20,7 @@ from bert_from_scratch.train.checkpoint import (
     whole_weights,
 )
 from bert_from_scratch.train.processes import Processes
-from bert_from_scratch.train.settings import TrainingSettings
+from bert_from_scratch.train.settings import OptimizerName, TrainingSettings
 from bert_from_scratch.train.trainer import BertTrainer
 
 from ..data.conftest import VOCAB_SIZE, MakeShards, make_shards, make_tokenizer
@@ -95,6 +95,17 @@ def work(rank: int, count: int, shards_dir: Path, out: Path) -> None:
             found = take_step(trainer)
             if rank == 0:
                 torch.save(found, out / f"{name}-{dtype}.pt")
+    for optimizer in OPTIMIZERS:
+        trainer = make_trainer(
+            shards,
+            processes,
+            "float32",
+            shards_weights=True,
+            optimizer=optimizer,
+        )
+        weights = move(trainer)
+        if rank == 0:
+            torch.save(weights, out / f"{optimizer}.pt")
     check_checkpoints(shards, processes, out)
     dist.destroy_process_group()
 
@@ -105,6 +116,14 @@ WAYS: dict[str, dict[str, Any]] = {
     "fsdp": {"shards_weights": True},
     "fsdp-accumulated": {"shards_weights": True, "num_accumulated": 2},
 }
+OPTIMIZERS: tuple[OptimizerName, ...] = ("adamw", "google", "muon")
+
+
+def move(trainer: BertTrainer) -> dict[str, torch.Tensor]:
+    """Takes two steps; returns the whole weights."""
+    for _ in range(2):
+        trainer.train_batch(next_step(trainer))
+    return whole_weights(trainer.model)
 
 
 def check_checkpoints(
@@ -173,3 +192,16 @@ def test_any_number_of_processes_has_one_gradient(
             )
             relative = difference.norm() / whole.norm()
             assert relative <= tolerance, (way, dtype)
+    for optimizer in OPTIMIZERS:
+        trainer = make_trainer(
+            shards, Processes(), "float32", optimizer=optimizer
+        )
+        start = {n: w.clone() for n, w in whole_weights(trainer.model).items()}
+        expected = move(trainer)
+        found = torch.load(tmp_path / f"{optimizer}.pt")
+        for name, tensor in expected.items():
+            # 只比损失与梯度，看不出优化器根本没有动过切开的矩阵
+            assert not torch.equal(tensor, start[name]), (optimizer, name)
+            torch.testing.assert_close(
+                found[name], tensor, rtol=1e-3, atol=2e-4
+            )

@@ -9,6 +9,7 @@ import torch
 from bert_from_scratch import BertConfig, SequenceClassifier
 from bert_from_scratch.data.batch import Batch
 from bert_from_scratch.data.steps import Position, StepData
+from bert_from_scratch.train.processes import Processes
 from bert_from_scratch.train.settings import OptimizerName, TrainingSettings
 from bert_from_scratch.train.step_result import NonFiniteLossError, StepResult
 from bert_from_scratch.train.trainer import BertTrainer
@@ -137,6 +138,58 @@ def test_a_loss_that_is_no_number_changes_nothing(
     assert all(
         p.grad is None or not p.grad.any() for p in trainer.model.parameters()
     )
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "google", "muon"])
+def test_a_gradient_without_bounds_changes_nothing(
+    device: str, optimizer: OptimizerName
+) -> None:
+    trainer = make_trainer(device, optimizer)
+    before: list[torch.Tensor] = []
+
+    def spoil(gradient: torch.Tensor) -> torch.Tensor:
+        # 损失仍是好的；裁剪会把这一个无穷大变成满盘 NaN
+        is_fourth = trainer.state.step == 3
+        return gradient * float("inf") if is_fourth else gradient
+
+    next(trainer.model.parameters()).register_hook(spoil)
+
+    def note(result: StepResult) -> bool:
+        before.append(weights(trainer))
+        return False
+
+    with pytest.raises(NonFiniteLossError, match="norm of its gradient"):
+        trainer.fit(note)
+    assert trainer.state.step == len(before) == 3
+    torch.testing.assert_close(weights(trainer), before[-1], rtol=0, atol=0)
+
+
+def test_dropout_differs_between_steps_and_between_processes() -> None:
+    def draw(seed: int, step: int, rank: int) -> float:
+        trainer = make_trainer("cpu")
+        trainer.settings = replace(trainer.settings, seed=seed)
+        trainer.processes = Processes(rank, 1)
+        trainer._seed(step)
+        return float(torch.rand(()))
+
+    places = [(0, 0, 0), (0, 1, 0), (0, 0, 1), (1, 0, 0)]
+    assert len({draw(*place) for place in places}) == 4
+    assert draw(0, 1, 0) == draw(0, 1, 0)
+
+
+def test_a_rate_that_is_scaled_to_nothing_moves_nothing() -> None:
+    trainer = make_trainer("cpu")
+    name, still = next(iter(trainer.model.named_parameters()))
+    scaled = BertTrainer(
+        trainer.model,
+        Source(),
+        trainer.settings,
+        rate_scales={name: 0.0},
+    )
+    before = still.detach().clone(), weights(scaled)
+    scaled.train_batch(next(Source().steps(Position())))
+    assert torch.equal(still, before[0])
+    assert not torch.equal(weights(scaled), before[1])
 
 
 def test_stopping_keeps_the_step_that_was_told(device: str) -> None:

@@ -13,6 +13,7 @@ from bert_from_scratch import BertConfig, BertForPreTraining
 from bert_from_scratch.data.masking import MaskingRule
 from bert_from_scratch.data.pretraining import BatchShape, PretrainingData
 from bert_from_scratch.data.steps import Position
+from bert_from_scratch.kernels import dense
 from bert_from_scratch.train.checkpoint import (
     load_checkpoint,
     newest_checkpoint,
@@ -88,6 +89,24 @@ def run(trainer: BertTrainer) -> list[StepResult]:
 
     trainer.fit(keep)
     return results
+
+
+def test_an_epoch_whose_last_step_has_micro_batches_without_words(
+    make_shards: MakeShards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # oneDNN 不收空的乘法：末步多出的微批一个词也不遮
+    monkeypatch.setattr(dense, "onednn_is_faster", lambda: True)
+    trainer = make_trainer(make_shards, num_accumulated=4, steps=None, epochs=1)
+    sizes = [
+        [len(batch.input_ids) for batch in data.micro_batches]
+        for data, _ in zip(
+            trainer.source.steps(Position()),
+            range(trainer.source.num_steps(0)),
+            strict=False,
+        )
+    ]
+    assert sizes[-1][-1] < 5
+    assert len(run(trainer)) == len(sizes)
 
 
 @pytest.mark.parametrize(

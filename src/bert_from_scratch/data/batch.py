@@ -102,7 +102,10 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Self:
         """Returns the same batch on another device."""
-        return self._map(lambda tensor: tensor.to(device, non_blocking=True))
+        # 往 CPU 搬要等搬完：不等就会读到还没到的数
+        return self._map(
+            lambda tensor: tensor.to(device, non_blocking=tensor.is_cpu)
+        )
 
     def pin_memory(self) -> Self:
         """Returns the same batch where a GPU can fetch it by itself."""

@@ -125,7 +125,9 @@ class SharedShape:
         self._mask_rate = mask_rate
         self.sizes: StaticSizes | None = None
 
-    def hold(self, shape: BatchShape, rows: list[IntArray]) -> None:
+    def hold(
+        self, shape: BatchShape, rows: list[IntArray], lengths: IntArray
+    ) -> None:
         """Makes it large enough for every micro-batch, and some more."""
         num_rows = shape.rows_a_micro_batch
         num_tokens = num_rows * shape.row_tokens
@@ -135,7 +137,9 @@ class SharedShape:
             return
         # 留一成余量：以后的 epoch 略有出入时，不必改变形状而重新编译
         num_sequences = _round_up(int(1.1 * largest), 64)
-        num_slots = int(self._mask_rate * num_tokens + num_sequences / 2)
+        # 取整最多多出半个词，极短的序列至少要遮一个词，多得更多
+        surplus = np.maximum(1 - self._mask_rate * lengths, 0.5).mean()
+        num_slots = int(self._mask_rate * num_tokens + num_sequences * surplus)
         num_slots = _round_up(num_slots, 128)
         self.sizes = StaticSizes(num_tokens, num_sequences, num_slots)
 
@@ -211,7 +215,7 @@ class PretrainingData:
         lengths = sequences.lengths
         rows = pack_rows(lengths, self.shape.row_tokens)
         if self._shapes is not None:
-            self._shapes.hold(self.shape, rows)
+            self._shapes.hold(self.shape, rows, lengths)
         return EpochPlan(sequences, lengths, rows)
 
     @property

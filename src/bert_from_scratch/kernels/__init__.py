@@ -20,8 +20,11 @@ EXIST = torch.cuda.is_available() and find_spec("triton") is not None
 
 def usable(x: Tensor) -> bool:
     """Returns whether the Triton kernels can work on this tensor."""
-    return EXIST and x.is_cuda and x.dtype in HALF_TYPES and _is_new_enough()
+    return EXIST and x.dtype in HALF_TYPES and is_new_enough(x)
 
 
-def _is_new_enough() -> bool:
+def is_new_enough(x: Tensor) -> bool:
+    """Returns whether `x` is on a GPU that has the instructions for them."""
+    if not x.is_cuda:
+        return False
     return torch.cuda.get_device_capability() >= MIN_CAPABILITY

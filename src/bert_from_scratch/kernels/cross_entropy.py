@@ -63,7 +63,7 @@ def _loss_kernel(
 
 @triton.jit
 def _loss_backward_kernel(
-    logits, labels, logsums, scales, grads, stride,
+    logits, labels, logsums, scales, grads, stride, grad_stride,
     V: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     position = tl.program_id(0).to(tl.int64)
@@ -72,11 +72,15 @@ def _loss_backward_kernel(
     scale = tl.where(label >= 0, tl.load(scales + position), 0.0)
     for first in range(0, WIDTH, BLOCK):
         words = first + tl.arange(0, BLOCK)
-        places = position * stride + words
-        score = tl.load(logits + places, mask=words < V, other=float("-inf"))
+        score = tl.load(
+            logits + position * stride + words,
+            mask=words < V,
+            other=float("-inf"),
+        )
         p = tl.exp(score.to(tl.float32) - logsum)
         grad = (p - (words == label).to(tl.float32)) * scale
         grad = grad.to(grads.dtype.element_ty)
+        places = position * grad_stride + words
         tl.store(grads + places, grad, mask=words < WIDTH)
 
 
@@ -119,7 +123,7 @@ def _cross_entropy_backward(
     logsums: Tensor,
     num_words: int,
 ) -> Tensor:
-    grads = torch.empty_like(logits)
+    grads = logits.new_empty(logits.shape)
     _loss_backward_kernel[(len(labels),)](
         logits,
         labels,
@@ -127,6 +131,7 @@ def _cross_entropy_backward(
         scales,
         grads,
         logits.stride(0),
+        grads.stride(0),
         V=num_words,
         WIDTH=logits.shape[1],
         BLOCK=BLOCK,
@@ -143,7 +148,7 @@ def _(
     logsums: Tensor,
     num_words: int,
 ) -> Tensor:
-    return torch.empty_like(logits)
+    return logits.new_empty(logits.shape)
 
 
 def _save(

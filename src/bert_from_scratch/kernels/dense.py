@@ -15,7 +15,6 @@ from typing import Any, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 # 更小的乘法，多出来的调用比省下的还贵
 MIN_SIZE = 1 << 22
@@ -49,8 +48,17 @@ def _suits(x: Tensor, weight: Tensor) -> bool:
         and x.dtype == weight.dtype == torch.float32
         and x.numel() * len(weight) >= MIN_SIZE
         and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
+        and not _is_transformed()
         and onednn_is_faster()
+    )
+
+
+def _is_transformed() -> bool:
+    """Returns whether PyTorch looks for a graph here, not for numbers."""
+    return (
+        torch.compiler.is_compiling()
+        or torch._C._is_tracing()
+        or torch._C._are_functorch_transforms_active()
     )
 
 
@@ -79,7 +87,9 @@ def _is_intel() -> bool:
 
 def multiply(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
     """Multiplies rows by rows: float32 [T, K] and [N, K] to [T, N]."""
-    if not onednn_is_faster():
+    # oneDNN 不收空的乘法，也没有导数的导数
+    is_plain = not left.numel() or torch.is_grad_enabled()
+    if is_plain or not onednn_is_faster():
         return F.linear(left, right, bias)
     return torch.ops.mkldnn._linear_pointwise(left, right, bias, "none", [], "")
 
@@ -106,7 +116,6 @@ class _Dense(torch.autograd.Function):
         return multiply(x, weight, bias)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         """Returns the gradients of all three."""
         (grad,) = grads

@@ -22,8 +22,10 @@ if torch.cuda.is_available():
 if kernels.EXIST:
     from bert_from_scratch.kernels.attention import attend
 
-# 更宽的头放不进寄存器，交给 PyTorch 自己的内核
+# 别的宽度放不进寄存器，或不是 2 的幂，交给 PyTorch 自己的内核
 KERNEL_WIDTHS = (16, 32, 64)
+# 序列是网格的第三维，CUDA 最多给这么多
+MAX_SEQUENCES = 65535
 
 
 class MultiHeadSelfAttention(nn.Module):
@@ -53,16 +55,20 @@ class MultiHeadSelfAttention(nn.Module):
             Hidden states of the same shape as `x`; [P, H] with `places`.
         """
         dropout_prob = self.dropout_prob if self.training else 0.0
-        if isinstance(layout, Packed) and self._suits_kernel(x):
+        if isinstance(layout, Packed) and self._suits_kernel(x, layout):
             mixed = self._attend_by_kernel(x, layout, dropout_prob)
         else:
             mixed = _attend(*self._split_heads(x), layout, dropout_prob)
         mixed = mixed.flatten(-2)
         return self.output(mixed if places is None else select(mixed, places))
 
-    def _suits_kernel(self, x: Tensor) -> bool:
+    def _suits_kernel(self, x: Tensor, layout: Packed) -> bool:
         width = x.shape[-1] // self.num_heads
-        return kernels.usable(x) and width in KERNEL_WIDTHS
+        return (
+            kernels.usable(x)
+            and width in KERNEL_WIDTHS
+            and len(layout.cu_seqlens) <= MAX_SEQUENCES
+        )
 
     def _attend_by_kernel(
         self, x: Tensor, layout: Packed, dropout: float
@@ -135,9 +141,10 @@ def _attend_packed(
     """Attends within packed sequences; all tensors are [T, N, D]."""
     if query.device.type == "cpu":
         return _attend_by_length(query, key, value, layout, dropout)
-    if query.is_cuda and query.dtype in kernels.HALF_TYPES:
+    is_half = query.dtype in kernels.HALF_TYPES
+    if is_half and kernels.is_new_enough(query):
         return _attend_varlen(query, key, value, layout, dropout)
-    # 变长内核不支持 fp32：退回到补齐、计算、再取出的慢路
+    # 变长内核不支持 fp32 和旧的 GPU：退回到补齐、计算、再取出的慢路
     mixed = _attend_padded(
         _to_rows(query, layout),
         _to_rows(key, layout),

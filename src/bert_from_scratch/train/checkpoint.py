@@ -24,6 +24,7 @@ from bert_from_scratch.config import read_json
 from bert_from_scratch.data.steps import Position
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.model.tensor_file import read_tensors, write_tensors
+from bert_from_scratch.train.sharding import cut, whole
 
 _NAME = re.compile(r"step-(\d{8,})")
 _FILES = ("model.safetensors", "optimizer.safetensors")
@@ -104,7 +105,7 @@ def load_checkpoint(
             )
     weights, averages = (read_tensors(path / name) for name in _FILES)
     own = model.state_dict()
-    model.load_state_dict({n: _cut(t, own[n]) for n, t in weights.items()})
+    model.load_state_dict({n: cut(t, own[n]) for n, t in weights.items()})
     _restore_optimizer(model, optimizer, averages)
     return state
 
@@ -140,27 +141,13 @@ def remove_old_checkpoints(
 
 def whole_weights(model: nn.Module) -> dict[str, Tensor]:
     """Returns all weights on the CPU, put together where they are shared."""
-    return {name: _whole(tensor) for name, tensor in model.state_dict().items()}
+    state = model.state_dict()
+    return {name: _copy_whole(tensor) for name, tensor in state.items()}
 
 
-def _whole(tensor: Tensor) -> Tensor:
+def _copy_whole(tensor: Tensor) -> Tensor:
     # 切分的权重先拼完整：检查点与进程数无关，换多少个进程都能恢复
-    if hasattr(tensor, "full_tensor"):
-        tensor = tensor.full_tensor()
-    return tensor.detach().cpu().contiguous()
-
-
-def _cut(tensor: Tensor, like: Tensor) -> Tensor:
-    """Returns this process's part of a whole tensor, as `like` is cut."""
-    mesh, placements = (
-        getattr(like, name, None) for name in ("device_mesh", "placements")
-    )
-    if mesh is None:
-        return tensor
-    # 只有切分训练才用得上，导入要一秒，所以晚导入
-    from torch.distributed.tensor import distribute_tensor
-
-    return distribute_tensor(tensor.to(mesh.device_type), mesh, placements)
+    return whole(tensor).detach().cpu().contiguous()
 
 
 def _optimizer_tensors(
@@ -168,7 +155,7 @@ def _optimizer_tensors(
 ) -> dict[str, Tensor]:
     """Names Adam's averages after their weights: "exp_avg/bert.pooler..."."""
     return {
-        f"{kind}/{name}": _whole(tensor)
+        f"{kind}/{name}": _copy_whole(tensor)
         for name, parameter in model.named_parameters()
         for kind, tensor in optimizer.state.get(parameter, {}).items()
     }
@@ -185,7 +172,7 @@ def _restore_optimizer(
         parameter = parameters[name]
         # Adam 的步数是标量，留在 CPU；两个均值跟着参数走
         if tensor.shape == parameter.shape:
-            tensor = _cut(tensor, parameter)
+            tensor = cut(tensor, parameter)
         is_moved = tensor.shape == parameter.shape or parameter.is_cuda
         device = parameter.device if is_moved else tensor.device
         optimizer.state[parameter][kind] = tensor.to(device)

@@ -17,6 +17,7 @@ from bert_from_scratch.errors import BertError
 from bert_from_scratch.kernels.dense import dense
 from bert_from_scratch.model.device import choose_device
 from bert_from_scratch.model.directory import find
+from bert_from_scratch.model.inference import choose_precision
 from bert_from_scratch.objectives.pretraining import BertForPreTraining
 from bert_from_scratch.tokenizer import WordPieceTokenizer
 from bert_from_scratch.tokenizer.growth import add_words, read_words
@@ -106,8 +107,6 @@ def make_plan(
     if all(settings.get(name) is None for name in budgets):
         settings |= budget(meta.num_tokens, batch_tokens)
     rise = STEEPEST_RISE / (model.hidden_size * model.num_hidden_layers)
-    if precision == "auto":
-        precision = "bf16" if is_gpu else "fp32"
     if learning_rate is None:
         learning_rate = choose_rate(model, init_dir is not None)
         warmup_steps = _count_warmup(settings, meta.num_tokens, batch_tokens)
@@ -126,7 +125,7 @@ def make_plan(
         training=TrainingSettings(
             learning_rate=learning_rate,
             min_warmup_steps=_count_rise(learning_rate / rise),
-            precision=precision,  # type: ignore[arg-type]
+            precision=choose_precision(precision, choose_device(device)),
             compiles=is_gpu if compiles is None else compiles,
             **settings,
         ),

@@ -19,15 +19,17 @@ class PartResult:
 
 
 class Totals:
-    """Sums of one part over some batches, kept on the device in float64."""
+    """Sums of one part over some batches, kept on the device."""
 
     def __init__(self, device: torch.device) -> None:
-        self.sums = torch.zeros(3, dtype=torch.float64, device=device)
+        # 苹果的 GPU 没有 float64
+        dtype = torch.float32 if device.type == "mps" else torch.float64
+        self.sums = torch.zeros(3, dtype=dtype, device=device)
 
     def add(self, part: Part) -> None:
         """Adds the sums of one batch."""
         numbers = (part.total.detach(), part.correct, part.count)
-        self.sums += torch.stack([number.double() for number in numbers])
+        self.sums += torch.stack([n.to(self.sums.dtype) for n in numbers])
 
     def mean(self) -> PartResult:
         """Returns the means; the only wait for the device."""

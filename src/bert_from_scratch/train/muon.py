@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bert_from_scratch.train.sharding import cut, whole
+
 MOMENTUM = 0.95
 # 五次多项式迭代的系数：把奇异值很快推到 0.7 到 1.2 之间，不必恰好是 1
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
@@ -72,26 +74,30 @@ class Muon(torch.optim.Optimizer):
 
     def _step_matrices(self, group: dict[str, Any]) -> None:
         parameters = [p for p in group["params"] if p.grad is not None]
-        by_shape: dict[torch.Size, list[tuple[Tensor, Tensor]]] = defaultdict(
-            list
-        )
+        by_shape: dict[torch.Size, list[tuple[int, Tensor]]] = defaultdict(list)
         directions = self._add_momentum(parameters)
-        for parameter, direction in zip(parameters, directions, strict=True):
-            parts = (
-                x.chunk(group["num_parts"]) for x in (parameter, direction)
-            )
-            for weights, part in zip(*parts, strict=True):
-                by_shape[part.shape].append((weights, part))
+        for number, direction in enumerate(directions):
+            # 正交化要看整个矩阵：切分的先拼完整，各进程算同样的一遍
+            for part in whole(direction).chunk(group["num_parts"]):
+                by_shape[part.shape].append((number, part))
         is_taken = 1.0 if self.found_inf is None else 1.0 - self.found_inf
         decay = is_taken * group["lr"] * group["weight_decay"]
+        updates: dict[int, list[Tensor]] = defaultdict(list)
         for shape, pairs in by_shape.items():
             rate = is_taken * group["lr"] * RMS_OF_ADAMW * max(shape) ** 0.5
-            all_weights = [weights for weights, _ in pairs]
             # 同形的矩阵叠成一批：几十个小乘法变成几个大的
-            update = orthogonalise(torch.stack([part for _, part in pairs]))
-            update = update.to(all_weights[0].dtype) * rate
-            torch._foreach_mul_(all_weights, 1 - decay)
-            torch._foreach_sub_(all_weights, list(update))
+            found = orthogonalise(torch.stack([part for _, part in pairs]))
+            found = found.to(parameters[0].dtype) * rate
+            for (number, _), update in zip(pairs, found, strict=True):
+                updates[number].append(update)
+        torch._foreach_mul_(parameters, 1 - decay)
+        torch._foreach_sub_(
+            parameters,
+            [
+                cut(torch.cat(updates[number]), parameter)
+                for number, parameter in enumerate(parameters)
+            ],
+        )
 
     def _add_momentum(self, parameters: list[Tensor]) -> list[Tensor]:
         """Updates the momenta; returns where to go, like the parameters."""

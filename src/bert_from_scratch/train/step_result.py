@@ -37,12 +37,12 @@ class StepResult:
 
     @property
     def is_finite(self) -> bool:
-        """Whether the loss is a number."""
-        return math.isfinite(self.loss)
+        """Whether loss and gradient are numbers."""
+        return math.isfinite(self.loss) and math.isfinite(self.gradient_norm)
 
 
 class NonFiniteLossError(BertError):
-    """The loss is infinite or not a number; the step was not taken.
+    """Loss or gradient is not a finite number; the step was not taken.
 
     Attributes:
         result: The step that was not taken.
@@ -52,7 +52,8 @@ class NonFiniteLossError(BertError):
         parts = (f"{n} {p.loss}" for n, p in result.parts.items())
         super().__init__(
             f"The loss is {result.loss} at step {result.step} "
-            f"({', '.join(parts)}).",
+            f"({', '.join(parts)}), the norm of its gradient "
+            f"{result.gradient_norm}.",
             hint="start a new run with a lower --lr or a longer warm-up",
         )
         self.result = result
@@ -86,7 +87,7 @@ class TakenStep:
     ) -> Self:
         """Sends the numbers off, without waiting for them."""
         sums = [total.sums for total in totals.values()]
-        numbers = torch.cat([*sums, gradient_norm.double().reshape(1)])
+        numbers = torch.cat([*sums, gradient_norm.to(sums[0].dtype).reshape(1)])
         return cls(
             before,
             learning_rate,

@@ -33,6 +33,7 @@ from bert_from_scratch.train.optimizer import build_optimizer
 from bert_from_scratch.train.processes import Processes
 from bert_from_scratch.train.recorded_step import Backward, RecordedStep
 from bert_from_scratch.train.settings import TrainingSettings
+from bert_from_scratch.train.sharding import shard, whole
 from bert_from_scratch.train.step_result import (
     NonFiniteLossError,
     StepResult,
@@ -116,7 +117,7 @@ class BertTrainer:
 
     def _wrap(self, model: nn.Module) -> nn.Module:
         if self._is_sharded:
-            model = _shard(model)
+            model = shard(model)
         elif self.processes.count > 1:
             model = DistributedDataParallel(model)
         if self.settings.compiles:
@@ -286,12 +287,13 @@ class BertTrainer:
         """Clips, steps, and moves on to the next place in the data."""
         state, data = self.state, gradients.data
         losses = torch.stack([t.sums[0] for t in gradients.totals.values()])
-        is_lost = ~losses.isfinite().all()
-        norm = nn.utils.clip_grad_norm_(
-            self._parameters, self.settings.max_gradient_norm
+        norm = whole(
+            nn.utils.clip_grad_norm_(
+                self._parameters, self.settings.max_gradient_norm
+            )
         )
-        if hasattr(norm, "full_tensor"):
-            norm = norm.full_tensor()
+        # 损失有限而梯度无穷时，裁剪会把它变成 NaN：两样都要看
+        is_lost = ~(losses.isfinite().all() & norm.isfinite())
         factor = self.budget.rate_factor(state.step, state.position)
         rate = factor * self.settings.learning_rate
         for group in self.optimizer.param_groups:
@@ -354,16 +356,3 @@ class BertTrainer:
         if self.settings.precision == "fp32":
             return nullcontext()
         return torch.autocast(self.device.type, torch.bfloat16)
-
-
-def _shard(model: nn.Module) -> nn.Module:
-    """Divides weights among the processes, layer by layer (FSDP2)."""
-    # 只有切分训练才用得上，导入要一秒，所以晚导入
-    from torch.distributed.fsdp import fully_shard
-
-    stacks = [m for m in model.modules() if isinstance(m, nn.ModuleList)]
-    for layer in (layer for stack in stacks for layer in stack):
-        # 逐层切分：任何时候只有一层的权重是完整的
-        fully_shard(layer)
-    fully_shard(model)
-    return model

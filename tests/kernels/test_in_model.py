@@ -1,0 +1,61 @@
+"""A model whose attention is the kernels', against one without them."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from bert_from_scratch import BertConfig, BertModel
+from bert_from_scratch.model import attention as room
+
+from .conftest import DEVICE, HAS_GPU
+
+CONFIG = BertConfig(
+    vocab_size=50,
+    hidden_size=64,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=64,
+    max_position_embeddings=160,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+)
+STARTS = torch.tensor([0, 150, 159, 160, 160], dtype=torch.int32)
+# 乱序、重复、指向末尾的，都要经得起
+PLACES = torch.tensor([9, 3, 155, 80, 0, 0, 159])
+
+
+@pytest.mark.skipif(HAS_GPU, reason="a GPU takes the kernels by itself")
+@pytest.mark.parametrize("places", [None, PLACES], ids=["all", "some"])
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_states_and_gradients_are_those_without_kernels(
+    places: Tensor | None, is_compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bert_from_scratch.kernels.attention import attend
+
+    torch.manual_seed(0)
+    model = BertModel(CONFIG).to(DEVICE).train()
+    ids = torch.randint(50, (160,))
+    weights = torch.randn(160 if places is None else len(places), 64)
+    results: list[list[Tensor]] = []
+    for has_kernels in (False, True):
+        if has_kernels:
+            monkeypatch.setattr(room, "attend", attend, raising=False)
+            monkeypatch.setattr(
+                room.MultiHeadSelfAttention,
+                "_suits_kernel",
+                lambda *_: True,
+            )
+        model.zero_grad()
+        runner: Any = model
+        if has_kernels and is_compiled:
+            runner = torch.compile(model, backend="aot_eager")
+        output = runner(ids, cu_seqlens=STARTS, max_seqlen=150, places=places)
+        states = output.hidden_state
+        ((states * weights).sum() + output.pooled.square().sum()).backward()
+        gradients = [p.grad for p in model.parameters() if p.grad is not None]
+        results.append([states.detach(), output.pooled.detach(), *gradients])
+    assert len(results[0]) == 2 + len(list(model.parameters()))
+    for plain, fast in zip(*results, strict=True):
+        torch.testing.assert_close(fast, plain, atol=2e-5, rtol=1e-4)
