@@ -5,17 +5,20 @@
 
 One model with random weights is written to disk and loaded by all; all see the
 same texts, IMDb's reviews or the lines of a file, truncated to 512 tokens, and
-average over all tokens. Their vectors must agree. Measured are the whole
-pipeline, text in, array out, and the model alone, on batches that lie on the
-device. Hugging Face (HF) takes the texts in their order, and sorted by length,
-which is the strongest that padding can do; both compiled and not, in bf16 on a
-GPU. They take turns; the best of all rounds counts. A ratio over 1: ours is
-faster.
+average over all tokens. Their vectors must agree: the table has the greatest
+difference from ours on a CPU, one less the least cosine on a GPU. Measured are
+the whole pipeline, text in, array out, and the model alone, on batches that lie
+on the device. Hugging Face (HF) takes the texts in their order, and sorted by
+length, which is the strongest that padding can do; both compiled and not, in
+bf16 on a GPU. They take turns; the best of all rounds counts. A ratio over 1:
+ours is faster.
 """
 
 import argparse
 import logging
+import sys
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +52,8 @@ BATCH_SIZE = 32
 # 排好序的批次没有多少填充，GPU 上更大的批对它有利
 GPU_SORTED_BATCH_SIZE = 128
 OURS = "ours"
+DISTANCE = "distance"
+MAX_DISTANCE, MAX_DIFFERENCE = 1e-3, 1e-4
 IN_ORDER, SORTED = "HF in order", "HF sorted"
 
 
@@ -92,10 +97,14 @@ def main() -> None:
         contest = Contest(texts, lengths, Path(folder), device)
         rows = hold(contest, arguments.rounds)
     run = report.describe_run(SEED)
-    run["device"] = torch.cuda.get_device_name() if contest.is_gpu else "cpu"
     run["precision"] = "bf16" if contest.is_gpu else "fp32"
     run["preset"], run["tokens"] = arguments.preset, sum(lengths)
     report.write(arguments.out, run, rows)
+    limit = MAX_DISTANCE if contest.is_gpu else MAX_DIFFERENCE
+    # 先写结果再判：一家算得不同，不该让整次测量白跑
+    others = [row["who"] for row in rows if row[DISTANCE] > limit]
+    if others:
+        sys.exit(f"error: further than {limit} from ours: {', '.join(others)}")
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -131,15 +140,20 @@ def read_texts(path: Path | None, count: int) -> list[str]:
 
 
 def hold(contest: Contest, rounds: int) -> list[dict[str, Any]]:
-    """Checks that all agree, then times them in turn."""
+    """Warms all up and compares their vectors, then times them in turn."""
     ours = Embedder.load(contest.model_dir, contest.device.type)
     peers = build_peers(contest)
     expected = ours.embed(contest.texts)
     whole = {OURS: pipeline(ours, contest)}
     alone = {OURS: our_model_alone(ours, contest)}
+    distances = {OURS: 0.0}
     for name, peer in peers.items():
+        begin = time.perf_counter()
         # 这一遍也是预热：所有形状都在这里编译好
-        check_agreement(name, peer.embed(contest.texts), expected, contest)
+        found = peer.embed(contest.texts)
+        distances[name] = distance(found, expected, contest)
+        seconds = time.perf_counter() - begin
+        print(f"{name}: warm after {seconds:.1f} s", flush=True)
         whole[name] = pipeline(peer, contest)
         if isinstance(peer, HuggingFace):
             alone[name] = their_model_alone(peer, contest)
@@ -147,6 +161,7 @@ def hold(contest: Contest, rounds: int) -> list[dict[str, Any]]:
     model_times = interleave(alone, 0, rounds)
     return [
         describe(name, peers.get(name), contest, times, model_times)
+        | {DISTANCE: distances[name]}
         for name in whole
     ]
 
@@ -233,18 +248,13 @@ def wait(contest: Contest) -> None:
         torch.cuda.synchronize()
 
 
-def check_agreement(
-    name: str, found: Vectors, expected: Vectors, contest: Contest
-) -> None:
-    """Stops when somebody computes something else."""
+def distance(found: Vectors, expected: Vectors, contest: Contest) -> float:
+    """Returns how far somebody's vectors are from ours."""
     if contest.is_gpu:
         lengths = np.linalg.norm(found, axis=1)
         lengths *= np.linalg.norm(expected, axis=1)
-        worst = float(((found * expected).sum(1) / lengths).min())
-        assert worst > 0.999, f"{name}: a cosine of {worst} to ours"
-        return
-    worst = float(np.abs(found - expected).max())
-    assert worst < 1e-4, f"{name}: differs from ours by {worst}"
+        return 1 - float(((found * expected).sum(1) / lengths).min())
+    return float(np.abs(found - expected).max())
 
 
 def describe(

@@ -74,7 +74,10 @@ class HuggingFace:
         self.batches = cut(texts, batch_size, is_sorted)
 
     def encode(self, texts: Sequence[str]) -> Inputs:
-        """Returns padded `input_ids` and `attention_mask`, long [B, S]."""
+        """Returns padded `input_ids` and `attention_mask`, long [B, S].
+
+        For a GPU the mask is left out where nothing is padding.
+        """
         encoded = self.tokenizer(
             list(texts),
             padding=True,
@@ -83,13 +86,17 @@ class HuggingFace:
             pad_to_multiple_of=self.step,
             return_tensors="pt",
         )
-        return {k: encoded[k] for k in ("input_ids", "attention_mask")}
+        names = ["input_ids", "attention_mask"]
+        if self.is_gpu and bool(encoded["attention_mask"].all()):
+            # 编译后的模型不会去看掩码是否全一：白带着它，就用不上最快的注意力
+            names.pop()
+        return {name: encoded[name] for name in names}
 
     @torch.inference_mode()
     def pool(self, inputs: Inputs) -> Tensor:
         """Computes float32 [B, H] of inputs that are on the device."""
         hidden = self.model(**inputs).last_hidden_state
-        return mean_of_rows(hidden, inputs["attention_mask"])
+        return mean_of_rows(hidden, inputs.get("attention_mask"))
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Computes float32 [len(texts), H], tokenising included."""
@@ -190,8 +197,10 @@ def export(peer: HuggingFace, texts: Sequence[str], path: Path) -> None:
     )
 
 
-def mean_of_rows(hidden: Tensor, attention_mask: Tensor) -> Tensor:
+def mean_of_rows(hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
     """Averages [B, S, H] over the real tokens of each row, float32 [B, H]."""
+    if attention_mask is None:
+        return hidden.float().mean(1)
     weights = attention_mask[..., None].float()
     return (hidden.float() * weights).sum(1) / weights.sum(1)
 

@@ -93,13 +93,11 @@ def main() -> None:
             rows = [row for file in files for row in file["rows"]]
             run["merged"] = [file["run"] for file in files]
         else:
-            run["left out"], rows = measure_axes(arguments)
+            rows = measure_axes(arguments, run)
         if not rows:
             raise BertError("No point could be measured.")
         names = {row["axis"]: None for row in rows}
         run["growth"] = [fit_axis(name, rows) for name in names]
-        # 不在终端里时，表格默认只有八十列宽，放不下
-        os.environ.setdefault("COLUMNS", "120")
         report.write(arguments.out, run, rows)
         for fit in run["growth"]:
             print_line(fit)
@@ -146,11 +144,12 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def measure_axes(
-    arguments: argparse.Namespace,
-) -> tuple[list[str], list[dict[str, Any]]]:
-    """Measures every axis; returns what was left out, and the rows."""
+    arguments: argparse.Namespace, run: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Measures every axis; notes in `run` what was left out."""
     start = choose_start(arguments)
     notes: list[str] = []
+    run["left out"] = notes
     rows: list[dict[str, Any]] = []
     for name in arguments.axes.split(","):
         first: dict[str, Any] | None = None
@@ -164,11 +163,13 @@ def measure_axes(
                 first = first or row
                 rows.append(row)
                 print_line(row)
+                # 每点一存：中途被停下，测到的也能并进别的结果
+                report.save(arguments.out, run, rows)
         except BertError as error:
             # 放不下或做不了：这一轴到此为止，别的轴照常
             notes.append(f"{name} {where}: {error}")
             print(notes[-1], file=sys.stderr)
-    return notes, rows
+    return rows
 
 
 def choose_start(arguments: argparse.Namespace) -> Point:

@@ -83,7 +83,7 @@ def run_point(point: Point) -> dict[str, Any]:
         raise BertError("killed by the system, as it does without memory")
     answers = [x for x in done.stdout.split("\n") if x.startswith("{")]
     if not answers:
-        raise RuntimeError(f"{point} failed:\n{done.stderr[-4000:]}")
+        raise BertError(f"{point} failed:\n{done.stderr[-4000:]}")
     measured: dict[str, Any] = json.loads(answers[-1])
     if "error" in measured:
         raise BertError(measured["error"])

@@ -2,20 +2,25 @@
 
     python benchmarks/pretrain_throughput.py --data DATA
         [--cases base:128,base:512,large:512] [--steps 30] [--dropout 0.1]
-        [--rows 256,512] [--device cpu] [--out FILE.json]
+        [--rows 256,512] [--seconds 560] [--device cpu] [--out FILE.json]
 
 DATA holds token shards (`bert prepare`). Ours is what `bert pretrain` runs:
 real pairs, packed, through the real pipeline and trainer, whose time includes
-making the batches. The peer is `BertForPreTraining` (sdpa), compiled, with
-fused AdamW, on the same pairs as its collator pads them, and on rows without
-padding; its batches are made beforehand and lie in pinned memory. Of its batch
-sizes the fastest counts. Only real tokens are counted.
+making the batches. The peer is `BertForPreTraining` (sdpa), compiled and in
+bf16 on a GPU, with fused AdamW, on the same pairs as its collator pads them,
+and on rows without padding; its batches are made beforehand and lie in pinned
+memory. Every batch size of `--rows` has a row in the table; the fastest counts.
+One that does not fit into memory, or is not begun because `--seconds` since the
+start would not suffice, is named and left out. Dropout is attention's too, on
+both sides. Only real tokens are counted; memory is compared where both have
+room for equally many tokens.
 """
 
 import argparse
 import gc
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,30 +32,40 @@ from bert_from_scratch import BertConfig
 from bert_from_scratch.data.pretraining import PretrainingData
 from bert_from_scratch.data.steps import Position
 from bert_from_scratch.train.assemble import Assembly, assemble
+from bert_from_scratch.train.clock import process_start
 from bert_from_scratch.train.defaults import make_plan
 from bert_from_scratch.train.flops import flops_per_token, peak_flops
 from bert_from_scratch.train.processes import Processes
 from bert_from_scratch.train.step_result import StepResult
-from pretrain_throughput_peer import PeerSpeed, measure_peer
+from pretrain_throughput_peer import PeerSpeed, try_peer
 
 SEED = 0
 WARM_STEPS = 10
 EVER = 1_000_000
+OURS = "ours"
+# 每行的列都一样：没有测到的数字是空的，不是零
+NOTHING: dict[str, Any] = {
+    "tokens a step": None,
+    "real tokens/s": None,
+    "MFU": None,
+    "peak GB": None,
+    "waiting": None,
+    "seconds to first step": None,
+    "note": "",
+}
 
 
 def main() -> None:
-    """Measures every case and writes one table."""
+    """Measures every case; writes what is known after each."""
     arguments = parse_arguments()
+    end = process_start() + arguments.seconds
+    run = report.describe_run(SEED)
     rows: list[dict[str, Any]] = []
     for case in arguments.cases.split(","):
         preset, length = case.split(":")
         for dropout in map(float, arguments.dropout.split(",")):
-            rows += measure(arguments, preset, int(length), dropout)
-            print_rows(rows[-4:])
-    run = report.describe_run(SEED)
-    if torch.cuda.is_available():
-        run["device"] = torch.cuda.get_device_name()
-    report.write(arguments.out, run, rows)
+            rows += measure(arguments, preset, int(length), dropout, end)
+            report.write(arguments.out, run, rows)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -63,6 +78,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--dropout", default="0", help="one, or several: 0,0.1")
     parser.add_argument("--rows", help="batch sizes of the peer, by commas")
     parser.add_argument("--only", choices=("ours", "peer"))
+    parser.add_argument("--seconds", type=float, default=math.inf)
     parser.add_argument("--device", default="auto")
     parser.add_argument(
         "--out", type=Path, default=Path("build/pretrain_throughput.json")
@@ -71,9 +87,13 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def measure(
-    arguments: argparse.Namespace, preset: str, length: int, dropout: float
+    arguments: argparse.Namespace,
+    preset: str,
+    length: int,
+    dropout: float,
+    end: float,
 ) -> list[dict[str, Any]]:
-    """Measures both sides of one case; returns a row each."""
+    """Measures both sides of one case; returns a row for each try."""
     assembly = build(arguments, preset, length, dropout)
     config = assembly.trainer.model.config
     assert isinstance(config, BertConfig)
@@ -82,18 +102,19 @@ def measure(
     rows: list[dict[str, Any]] = []
     common = {"preset": preset, "length": length, "dropout": dropout}
     if arguments.only != "peer":
-        rows.append(
-            common | measure_ours(assembly, arguments.steps, config, length)
-        )
+        found = measure_ours(assembly, arguments.steps, config, length)
+        rows.append(common | found)
+        print_row(rows[-1])
     # 释放我们的模型，再给对方让出全部显存
     del assembly
     clean(device)
-    if arguments.only == "ours":
-        return rows
-    for is_full in (False, True):
-        found = fastest_peer(arguments, config, data, length, device, is_full)
-        rows.append(common | describe_peer(found, config, length, device))
-    return add_ratios(rows)
+    if arguments.only != "ours":
+        for row in measure_peers(arguments, config, data, length, device, end):
+            rows.append(common | row)
+            print_row(rows[-1])
+    add_ratios(rows, arguments.batch_tokens)
+    print_verdict(rows)
+    return rows
 
 
 def build(
@@ -140,39 +161,51 @@ def measure_ours(
             torch.cuda.reset_peak_memory_stats()
         return len(marks) == WARM_STEPS + num_steps
 
-    # 从一轮的中间开始：开头的几步装箱时偏爱短句对
-    middle = assembly.data.data[0].num_steps(0) // 2
-    trainer.state = type(trainer.state)(position=Position(cursor=middle))
+    start_in_the_middle(assembly)
     trainer.fit(note)
     start = marks[WARM_STEPS - 1][0]
     timed = [result for _, result in marks[WARM_STEPS:]]
     seconds = marks[-1][0] - start
     speed = sum(result.num_tokens for result in timed) / seconds
-    return {
-        "who": "ours",
+    return {"who": OURS, "rows": None} | {
+        **NOTHING,
+        "tokens a step": sum(r.num_tokens for r in timed) / len(timed),
         "real tokens/s": speed,
         "MFU": utilisation(speed, config, length, device),
         "peak GB": peak_memory(device),
         "waiting": sum(result.wait_seconds for result in timed) / seconds,
         "seconds to first step": marks[0][0] - begin,
-        "tokens a step": sum(r.num_tokens for r in timed) / len(timed),
     }
 
 
-def fastest_peer(
+def start_in_the_middle(assembly: Assembly) -> None:
+    """Lets training begin with steps like most others."""
+    # 一轮开头的几步，装箱时偏爱短句对
+    middle = assembly.data.data[0].num_steps(0) // 2
+    state = replace(assembly.trainer.state, position=Position(cursor=middle))
+    assembly.trainer.state = state
+
+
+def measure_peers(
     arguments: argparse.Namespace,
     config: BertConfig,
     data: PretrainingData,
     length: int,
     device: torch.device,
-    is_full: bool,
-) -> PeerSpeed:
-    """Tries all batch sizes; returns the fastest."""
+    end: float,
+) -> Iterator[dict[str, Any]]:
+    """Tries all batch sizes, padded and full; yields a row each."""
     sizes = arguments.rows or str(arguments.batch_tokens // length)
-    found = []
+    longest = 0.0
     for rows in map(int, sizes.split(",")):
-        found.append(
-            measure_peer(
+        for is_full in (False, True):
+            what = "full rows" if is_full else "padded"
+            row = {"who": f"Hugging Face, {what}", "rows": rows} | NOTHING
+            begin = time.monotonic()
+            if begin + longest > end:
+                yield row | {"note": "left out: no time"}
+                continue
+            found = try_peer(
                 config,
                 data,
                 rows=rows,
@@ -182,56 +215,56 @@ def fastest_peer(
                 device=device,
                 is_full=is_full,
             )
-        )
-        clean(device)
-    return max(found, key=lambda one: one.speed)
+            clean(device)
+            # 以最慢的一次估计下一次：编译占大头，各次相差不多
+            longest = max(longest, time.monotonic() - begin)
+            if found is None:
+                yield row | {"note": "out of memory"}
+            else:
+                yield row | describe_peer(found, config, length, device)
 
 
 def describe_peer(
     found: PeerSpeed, config: BertConfig, length: int, device: torch.device
 ) -> dict[str, Any]:
-    """Makes the row of a peer."""
-    what = "full rows" if found.is_full else "padded"
+    """Returns the numbers of a peer."""
     return {
-        "who": f"Hugging Face, {what}",
+        "tokens a step": found.tokens_a_step,
         "real tokens/s": found.speed,
         "MFU": utilisation(found.speed, config, length, device),
         "peak GB": found.peak_gb,
-        "waiting": 0.0,
         "seconds to first step": found.seconds_to_start,
-        "tokens a step": found.tokens_a_step,
     }
 
 
-def add_ratios(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def add_ratios(rows: list[dict[str, Any]], batch_tokens: int) -> None:
     """Adds what ours is, over each peer."""
-    ours = next((r for r in rows if r["who"] == "ours"), None)
+    ours = next((row for row in rows if row["who"] == OURS), None)
     for row in rows:
-        row["ours / this"] = (
-            1.0
-            if ours is None
-            else ours["real tokens/s"] / row["real tokens/s"]
-        )
-        row["memory of ours / this"] = (
-            1.0 if ours is None else ours["peak GB"] / max(row["peak GB"], 1e-9)
-        )
-    return rows
+        row["ours / this"] = row["memory of ours / this"] = None
+        if ours is None or row["real tokens/s"] is None:
+            continue
+        row["ours / this"] = ours["real tokens/s"] / row["real tokens/s"]
+        # 步子大小相同，内存才可比
+        is_equal = row["rows"] in (None, batch_tokens // row["length"])
+        if row["peak GB"] and is_equal:
+            row["memory of ours / this"] = ours["peak GB"] / row["peak GB"]
 
 
 def utilisation(
     speed: float, config: BertConfig, length: int, device: torch.device
-) -> float:
-    """Returns the share of the device's peak that does useful work."""
+) -> float | None:
+    """Returns the share of the device's peak in use; None: peak unknown."""
     peak = peak_flops(device)
     if peak is None:
-        return 0.0
+        return None
     return speed * flops_per_token(config, length) / peak
 
 
-def peak_memory(device: torch.device) -> float:
-    """Returns the most that was allocated, in GB; 0 on a CPU."""
+def peak_memory(device: torch.device) -> float | None:
+    """Returns the most that was allocated, in GB; None on a CPU."""
     if device.type != "cuda":
-        return 0.0
+        return None
     return torch.cuda.max_memory_allocated() / 1e9
 
 
@@ -244,14 +277,30 @@ def clean(device: torch.device) -> None:
         torch.cuda.reset_peak_memory_stats()
 
 
-def print_rows(rows: list[dict[str, Any]]) -> None:
-    """Prints what is known so far, in case the run is cut off."""
-    for row in rows:
-        shown = (
-            f"{name} {value:.4g}" if isinstance(value, float) else str(value)
-            for name, value in row.items()
+def print_row(row: dict[str, Any]) -> None:
+    """Prints a row at once, in case the run is cut off."""
+    shown = (
+        f"{name} {value:.4g}" if isinstance(value, float) else str(value)
+        for name, value in row.items()
+        if value not in (None, "")
+    )
+    print("; ".join(shown), flush=True)
+
+
+def print_verdict(rows: list[dict[str, Any]]) -> None:
+    """Prints what ours is beside the fastest of each kind of peer."""
+    done = [row for row in rows if row["ours / this"] is not None]
+    for who in dict.fromkeys(row["who"] for row in done if row["who"] != OURS):
+        best = min(
+            (row for row in done if row["who"] == who),
+            key=lambda row: row["ours / this"],
         )
-        print("; ".join(shown), flush=True)
+        print(
+            f"{best['preset']}:{best['length']}, dropout {best['dropout']}: "
+            f"ours is {best['ours / this']:.3f} times as fast as {who} at its "
+            f"best, {best['rows']} rows",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

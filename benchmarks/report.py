@@ -12,6 +12,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+WIDTH = 200
+
 
 def data_dir() -> Path:
     """Returns the folder of real data, or stops and says what to set."""
@@ -24,17 +26,11 @@ def data_dir() -> Path:
 
 def describe_run(seed: int | None = None) -> dict[str, Any]:
     """Returns command, commit, hardware, versions and seed."""
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parent,
-        check=False,
-    ).stdout.strip()
     packages = ("torch", "tokenizers", "transformers", "numpy")
     return {
         "command": " ".join([Path(sys.executable).name, *sys.argv]),
-        "commit": commit or "unknown",
+        "commit": _commit(),
+        "device": _device(),
         "processor": _processor(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
@@ -43,16 +39,25 @@ def describe_run(seed: int | None = None) -> dict[str, Any]:
     }
 
 
-def write(path: Path, run: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-    """Writes the JSON file and prints the rows as a table."""
+def save(path: Path, run: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    """Writes the JSON file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"run": run, "rows": rows}, indent=2) + "\n")
+
+
+def write(path: Path, run: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    """Writes the JSON file and prints the rows as a table."""
+    save(path, run, rows)
+    if not rows:
+        print(f"nothing was measured; written to {path}")
+        return
     # 成组的明细只写进文件，表里放不下
     shown = [name for name, value in rows[0].items() if _fits(value)]
     table = Table(*shown)
     for row in rows:
         table.add_row(*(_show(row[name]) for name in shown))
-    console = Console()
+    # 不在终端里时默认只有八十列，长表会折得读不出来
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
     console.print(table)
     console.print(f"written to {path}", highlight=False)
 
@@ -62,7 +67,32 @@ def _fits(value: Any) -> bool:
 
 
 def _show(value: Any) -> str:
+    if value is None:
+        return "-"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _commit() -> str:
+    try:
+        done = subprocess.run(
+            ["git", "describe", "--always", "--dirty"],
+            capture_output=True,
+            text=True,
+            cwd=Path(__file__).parent,
+            check=False,
+        )
+    except OSError:
+        # 租来的机器上可能没有 git：为一个名字丢掉整次测量不值得
+        return "unknown"
+    return done.stdout.strip() or "unknown"
+
+
+def _device() -> str:
+    # 用不到 PyTorch 的测量不为这一行去导入它
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        return str(torch.cuda.get_device_name())
+    return "cpu"
 
 
 def _processor() -> str:

@@ -1,16 +1,17 @@
 """One evaluator for all: MLM and NSP on a frozen masked copy of held-out text.
 
-    python benchmarks/ten_minutes.py DATA MODEL [MODEL ...]
+    python benchmarks/ten_minutes.py DATA MODEL [MODEL ...] [--batches 100]
+        [--out FILE.json]
 
-DATA are token shards of text that no model has seen. All of its pairs of 128
-tokens are masked once (15 %, 80/10/10, seed 0) and kept beside the result;
-every model, ours and Hugging Face's, is loaded by `transformers` and judged on
-exactly these.
+DATA are token shards of text that no model has seen. So many batches of 64
+pairs of 128 tokens are masked once (15 %, 80/10/10, seed 0) and kept beside the
+result; when the text is used up, it is paired anew. Every model, ours and
+Hugging Face's, is loaded by `transformers` and judged on exactly these. MODEL
+is a directory of Hugging Face's, or a run of `bert pretrain`.
 """
 
 import argparse
 import math
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from torch import Tensor
 
 import report
 from bert_from_scratch.data.batch import IGNORE_INDEX
+from bert_from_scratch.model.directory import find
 from ten_minutes_peer import PaddedPairs
 
 SEED = 0
@@ -60,8 +62,7 @@ def main() -> None:
 def freeze(data_dir: Path, count: int) -> list[dict[str, Tensor]]:
     """Masks the first batches of an epoch, once and for all."""
     pairs = PaddedPairs(data_dir, ROWS, LENGTH, SEED)
-    batches: Iterator[Any] = islice(pairs.packed(), count)
-    return [pairs.pad(batch, step) for step, batch in enumerate(batches)]
+    return list(islice(pairs.padded(is_pinned=False), count))
 
 
 @torch.inference_mode()
@@ -69,7 +70,7 @@ def judge(
     path: Path, frozen: list[dict[str, Tensor]], device: torch.device
 ) -> dict[str, float]:
     """Computes losses and accuracies of one model in float32."""
-    model = transformers.BertForPreTraining.from_pretrained(path)
+    model = transformers.BertForPreTraining.from_pretrained(find(path))
     model = model.to(device).eval()
     loss = right = count = 0.0
     nsp_right = nsp_count = 0
