@@ -60,7 +60,7 @@ def main() -> None:
         for row in measure(starts, length, arguments.heads, extra):
             rows.append({"length": length, **row})
             print(rows[-1], flush=True)
-    report.write(arguments.out, report.describe_run(SEED), rows)
+        report.write(arguments.out, report.describe_run(SEED), rows)
 
 
 def real_starts(arguments: argparse.Namespace, length: int) -> Tensor:
