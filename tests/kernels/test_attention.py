@@ -76,6 +76,71 @@ def test_values_and_gradients_are_those_of_plain_attention(
     assert float(error.norm() / scale) < TOLERANCE
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_some_queries_alone_find_and_get_what_they_do_among_all(
+    lengths: list[int], attend: Callable[..., Tensor], dropout: float
+) -> None:
+    from bert_from_scratch.kernels.attention import attend_from
+
+    qkv, starts, grad = make(lengths)
+    # 有的序列一个查询也没有，有的首尾都有，还有重复的
+    places = torch.arange(0, len(qkv), 3, device=DEVICE)
+    places = torch.cat((places, places[-1:]))
+    query_starts = torch.searchsorted(places, starts).int()
+    rows = torch.arange(len(qkv), device=DEVICE)
+    if dropout:
+        # 丢弃由行号决定：只留下每条序列开头的查询，行号才与全体的相同
+        begins = starts[torch.searchsorted(starts, rows, right=True) - 1]
+        places = rows[rows - begins < 5]
+        query_starts = torch.searchsorted(places, starts).int()
+    qkv.requires_grad_()
+    bias = torch.zeros(3 * NUM_HEADS * WIDTH, device=DEVICE, requires_grad=True)
+    queries, kv = qkv[:, 0].index_select(0, places), qkv[:, 1:].contiguous()
+    results = []
+    for is_whole in (True, False):
+        torch.manual_seed(0)
+        if is_whole:
+            mixed = attend(qkv, bias, starts, max(lengths), dropout)[places]
+        else:
+            mixed = attend_from(
+                *(queries, kv, bias, query_starts, starts),
+                *(max(lengths), dropout),
+            )
+        results.append(
+            [mixed, *torch.autograd.grad(mixed, (qkv, bias), grad[places])]
+        )
+    for whole, part in zip(*results, strict=True):
+        assert distance(part, whole) < TOLERANCE
+
+
+def test_more_queries_than_words_in_one_sequence_are_all_answered() -> None:
+    from bert_from_scratch.kernels.attention import attend, attend_from
+
+    lengths = [20, 7]
+    qkv, starts, grad = make(lengths)
+    # 没用上的槽位都指向第一个词：远多于整条序列的词数
+    places = torch.tensor([*[0] * 200, 3, 19, 22, 26, 26], device=DEVICE)
+    query_starts = torch.searchsorted(places, starts).int()
+    # 两百份梯度在 float32 里相加，半精度的舍入才不会盖过差别
+    leaf = qkv.float().requires_grad_()
+    bias = torch.zeros(3 * NUM_HEADS * WIDTH, device=DEVICE)
+    whole = attend(leaf.to(DTYPE), bias, starts, 20).float()[places]
+    part = attend_from(
+        leaf[:, 0].index_select(0, places).to(DTYPE),
+        leaf[:, 1:].to(DTYPE).contiguous(),
+        bias,
+        query_starts,
+        starts,
+        20,
+    ).float()
+    assert distance(part, whole) < TOLERANCE
+    gradients = [
+        torch.autograd.grad(mixed, leaf, grad[places].float())[0]
+        for mixed in (whole, part)
+    ]
+    assert distance(*reversed(gradients)) < TOLERANCE
+
+
 # 解释器会提醒越界的键溢出；内核随后把它们换成零
 @pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
 def test_scores_far_below_zero_do_not_overflow(

@@ -32,7 +32,7 @@ PLACES = torch.tensor([9, 3, 155, 80, 0, 0, 159])
 def test_states_and_gradients_are_those_without_kernels(
     places: Tensor | None, is_compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bert_from_scratch.kernels.attention import attend
+    from bert_from_scratch.kernels import attention
 
     torch.manual_seed(0)
     model = BertModel(CONFIG).to(DEVICE).train()
@@ -41,7 +41,10 @@ def test_states_and_gradients_are_those_without_kernels(
     results: list[list[Tensor]] = []
     for has_kernels in (False, True):
         if has_kernels:
-            monkeypatch.setattr(room, "attend", attend, raising=False)
+            for name in ("attend", "attend_from"):
+                monkeypatch.setattr(
+                    room, name, getattr(attention, name), raising=False
+                )
             monkeypatch.setattr(
                 room.MultiHeadSelfAttention,
                 "_suits_kernel",

@@ -1,15 +1,18 @@
 """Attention within packed sequences: the kernels, one tile of scores each.
 
-Queries, keys and values of a token lie side by side, [T, 3, N, D], as one
-product makes them, and so do their gradients: nothing is ever rearranged.
+Queries, keys and values are read where a product left them, side by side, and
+their gradients are written in the same way: nothing is ever rearranged.
 
-Letters: B sequences, T tokens, N heads, D width of a head.
+Letters: B sequences, P queries, T keys, N heads, D width of a head; Q_STRIDE
+and K_STRIDE numbers from one query or key to the next.
 """
 
 import triton
 import triton.language as tl
 
 LOG2_E = tl.constexpr(1.4426950408889634)
+# 解释器不懂汇编
+IS_INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 
 
 @triton.jit
@@ -27,9 +30,16 @@ def _random_bits(seed, program, rows, columns):
 @triton.jit
 def _kept_share(seed, program, rows, columns, dropout):
     """Returns what weights are multiplied by: 0, or 1 / (1 - dropout)."""
-    bits = _random_bits(seed, program, rows, columns)
+    bits = _random_bits(tl.load(seed), program, rows, columns)
     is_kept = (bits >> 8).to(tl.float32) >= dropout * 16777216.0
     return tl.where(is_kept, 1 / (1 - dropout), 0.0)
+
+
+@triton.jit
+def _span(starts, sequence):
+    """Returns where a sequence begins, and its length."""
+    start = tl.load(starts + sequence)
+    return start, tl.load(starts + sequence + 1) - start
 
 
 @triton.jit
@@ -45,156 +55,302 @@ def _places(rows, STRIDE: tl.constexpr, D: tl.constexpr):
 
 
 @triton.jit
-def _read(first, rows, is_real, STRIDE: tl.constexpr, D: tl.constexpr):
-    """Reads vectors of some rows, [rows, D]; zeros where there are none."""
+def _read(
+    first, rows, count, STRIDE: tl.constexpr, D: tl.constexpr,
+    IS_WHOLE: tl.constexpr,
+):  # fmt: skip
+    """Reads vectors of some rows, [rows, D]; zeros from `count` on."""
     places = _places(rows, STRIDE, D)
-    return tl.load(first + places, mask=is_real[:, None], other=0.0)
+    if IS_WHOLE:
+        return tl.load(first + places)
+    return tl.load(first + places, mask=(rows < count)[:, None], other=0.0)
 
 
 @triton.jit
-def _write(
-    first, rows, is_real, vectors, STRIDE: tl.constexpr, D: tl.constexpr
-):
-    """Writes vectors of some rows, [rows, D]."""
+def _write(first, rows, count, vectors, STRIDE: tl.constexpr, D: tl.constexpr):
+    """Writes vectors of some rows, [rows, D], up to `count`."""
     places = _places(rows, STRIDE, D)
     vectors = vectors.to(first.dtype.element_ty)
-    tl.store(first + places, vectors, mask=is_real[:, None])
+    tl.store(first + places, vectors, mask=(rows < count)[:, None])
+
+
+@triton.jit
+def _settle(sums):
+    """Returns the sums, once the product that makes them is done."""
+    # 乘积若跨过循环末尾还在算，ptxas 就让整个内核的乘积逐条等待（C7515）；
+    # 一条什么也不做的汇编让编译器先等它算完
+    if IS_INTERPRETED:
+        return sums
+    return tl.inline_asm_elementwise(
+        "mov.b32 $0, $1;", "=r,r", [sums], tl.float32, is_pure=True, pack=1
+    )
+
+
+# 长序列的循环分两段：整块不必遮挡，省下三成指令；最后一块可能不满。短的不分：
+# 分开就要多等一次内存
 
 
 @triton.jit
 def forward(
-    qkv, out, logsums, starts, seed, scale, dropout, num_tokens,
-    N: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr, DROPS: tl.constexpr,
+    q, k, v, out, logsums, q_starts, k_starts, seed, scale, dropout,
+    num_queries,
+    N: tl.constexpr, D: tl.constexpr, Q_STRIDE: tl.constexpr,
+    K_STRIDE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    IS_LONG: tl.constexpr, DROPS: tl.constexpr, LOOPS: tl.constexpr,
 ):  # fmt: skip
     """Attends from ROWS queries of a sequence, COLUMNS keys at a time."""
-    block, head = tl.program_id(0), tl.program_id(1)
-    sequence = tl.program_id(2)
-    start = tl.load(starts + sequence)
-    length = tl.load(starts + sequence + 1) - start
-    qkv = _first(qkv, start, head, 3 * N * D, D)
+    first = tl.program_id(0)
+    count = _span(q_starts, tl.program_id(2))[1]
+    if LOOPS:
+        # 一条序列被问的次数可以多于它的词数：没用上的槽位都指向同一处
+        for block in range(first, tl.cdiv(count, ROWS), tl.num_programs(0)):
+            _attend_block(
+                block, q, k, v, out, logsums, q_starts,
+                k_starts, seed, scale, dropout, num_queries, N,
+                D, Q_STRIDE, K_STRIDE, ROWS, COLUMNS, IS_LONG,
+                DROPS,
+            )  # fmt: skip
+    elif first * ROWS < count:
+        _attend_block(
+            first, q, k, v, out, logsums, q_starts, k_starts, seed,
+            scale, dropout, num_queries, N, D, Q_STRIDE, K_STRIDE,
+            ROWS, COLUMNS, IS_LONG, DROPS,
+        )  # fmt: skip
+
+
+@triton.jit
+def _attend_block(
+    block,
+    q, k, v, out, logsums, q_starts, k_starts, seed, scale, dropout,
+    num_queries,
+    N: tl.constexpr, D: tl.constexpr, Q_STRIDE: tl.constexpr,
+    K_STRIDE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    IS_LONG: tl.constexpr, DROPS: tl.constexpr,
+):  # fmt: skip
+    head, sequence = tl.program_id(1), tl.program_id(2)
+    start, count = _span(q_starts, sequence)
+    k_start, length = _span(k_starts, sequence)
+    q = _first(q, start, head, Q_STRIDE, D)
+    k = _first(k, k_start, head, K_STRIDE, D)
+    v = _first(v, k_start, head, K_STRIDE, D)
     out = _first(out, start, head, N * D, D)
     rows = block * ROWS + tl.arange(0, ROWS)
-    is_real = rows < length
-    if block * ROWS < length:
-        q = _read(qkv, rows, is_real, 3 * N * D, D)
-        top = tl.full((ROWS,), float("-inf"), tl.float32)
-        total = tl.zeros((ROWS,), tl.float32)
-        mixed = tl.zeros((ROWS, D), tl.float32)
-        for first in range(0, length, COLUMNS):
-            columns = first + tl.arange(0, COLUMNS)
-            is_key = columns < length
-            k = _read(qkv + N * D, columns, is_key, 3 * N * D, D)
-            v = _read(qkv + 2 * N * D, columns, is_key, 3 * N * D, D)
-            scores = tl.dot(q, tl.trans(k)) * (scale * LOG2_E)
-            scores = tl.where(is_key[None, :], scores, float("-inf"))
-            new_top = tl.maximum(top, tl.max(scores, 1))
-            p = tl.exp2(scores - new_top[:, None])
-            shrink = tl.exp2(top - new_top)
-            total = total * shrink + tl.sum(p, 1)
-            if DROPS:
-                program = sequence * N + head
-                p *= _kept_share(tl.load(seed), program, rows, columns, dropout)
-            mixed = mixed * shrink[:, None]
-            mixed = tl.dot(p.to(v.dtype), v, mixed)
-            top = new_top
-        _write(out, rows, is_real, mixed * (1 / total)[:, None], N * D, D)
-        place = logsums + head * num_tokens + start
-        tl.store(place + rows, top + tl.log2(total), mask=is_real)
+    asked = _read(q, rows, count, Q_STRIDE, D, False)
+    top = tl.full((ROWS,), float("-inf"), tl.float32)
+    total = tl.zeros((ROWS,), tl.float32)
+    mixed = tl.zeros((ROWS, D), tl.float32)
+    whole = length // COLUMNS * COLUMNS if IS_LONG else 0
+    program = sequence * N + head
+    for first in range(0, whole, COLUMNS):
+        columns = first + tl.arange(0, COLUMNS)
+        top, total, mixed = _mix(
+            asked, k, v, top, total, mixed, rows, columns, length, scale,
+            seed, program, dropout, K_STRIDE, D, True, DROPS,
+        )  # fmt: skip
+    for first in range(whole, length, COLUMNS):
+        columns = first + tl.arange(0, COLUMNS)
+        top, total, mixed = _mix(
+            asked, k, v, top, total, mixed, rows, columns, length, scale,
+            seed, program, dropout, K_STRIDE, D, False, DROPS,
+        )  # fmt: skip
+    _write(out, rows, count, mixed * (1 / total)[:, None], N * D, D)
+    place = logsums + head * num_queries + start
+    tl.store(place + rows, top + tl.log2(total), mask=rows < count)
+
+
+@triton.jit
+def _mix(
+    q, k, v, top, total, mixed, rows, columns, length, scale, seed, program,
+    dropout,
+    K_STRIDE: tl.constexpr, D: tl.constexpr, IS_WHOLE: tl.constexpr,
+    DROPS: tl.constexpr,
+):  # fmt: skip
+    """Adds the values of some keys; returns highest score, sum and mixture."""
+    keys = _read(k, columns, length, K_STRIDE, D, IS_WHOLE)
+    values = _read(v, columns, length, K_STRIDE, D, IS_WHOLE)
+    scores = tl.dot(q, tl.trans(keys))
+    if not IS_WHOLE:
+        scores = tl.where((columns < length)[None, :], scores, float("-inf"))
+    # 先取最大值再乘比例：乘与减并成一条指令
+    new_top = tl.maximum(top, tl.max(scores, 1) * (scale * LOG2_E))
+    p = tl.exp2(scores * (scale * LOG2_E) - new_top[:, None])
+    shrink = tl.exp2(top - new_top)
+    total = total * shrink + tl.sum(p, 1)
+    if DROPS:
+        p *= _kept_share(seed, program, rows, columns, dropout)
+    mixed = mixed * shrink[:, None]
+    return new_top, total, tl.dot(p.to(values.dtype), values, mixed)
 
 
 @triton.jit
 def backward_queries(
-    qkv, out, grad, dqkv, deltas, logsums, starts, seed, scale, dropout,
-    num_tokens,
-    N: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr, DROPS: tl.constexpr,
+    q, k, v, out, grad, dq, deltas, logsums, q_starts, k_starts, seed, scale,
+    dropout, num_queries,
+    N: tl.constexpr, D: tl.constexpr, Q_STRIDE: tl.constexpr,
+    K_STRIDE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    IS_LONG: tl.constexpr, DROPS: tl.constexpr, LOOPS: tl.constexpr,
 ):  # fmt: skip
     """Gradients of ROWS queries, and the sums the other kernel needs."""
-    block, head = tl.program_id(0), tl.program_id(1)
-    sequence = tl.program_id(2)
-    start = tl.load(starts + sequence)
-    length = tl.load(starts + sequence + 1) - start
-    qkv = _first(qkv, start, head, 3 * N * D, D)
-    dqkv = _first(dqkv, start, head, 3 * N * D, D)
+    first = tl.program_id(0)
+    count = _span(q_starts, tl.program_id(2))[1]
+    if LOOPS:
+        # 一条序列被问的次数可以多于它的词数：没用上的槽位都指向同一处
+        for block in range(first, tl.cdiv(count, ROWS), tl.num_programs(0)):
+            _differentiate_block(
+                block, q, k, v, out, grad, dq, deltas, logsums,
+                q_starts, k_starts, seed, scale, dropout,
+                num_queries, N, D, Q_STRIDE, K_STRIDE, ROWS,
+                COLUMNS, IS_LONG, DROPS,
+            )  # fmt: skip
+    elif first * ROWS < count:
+        _differentiate_block(
+            first, q, k, v, out, grad, dq, deltas, logsums,
+            q_starts, k_starts, seed, scale, dropout, num_queries,
+            N, D, Q_STRIDE, K_STRIDE, ROWS, COLUMNS, IS_LONG,
+            DROPS,
+        )  # fmt: skip
+
+
+@triton.jit
+def _differentiate_block(
+    block,
+    q, k, v, out, grad, dq, deltas, logsums, q_starts, k_starts, seed, scale,
+    dropout, num_queries,
+    N: tl.constexpr, D: tl.constexpr, Q_STRIDE: tl.constexpr,
+    K_STRIDE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    IS_LONG: tl.constexpr, DROPS: tl.constexpr,
+):  # fmt: skip
+    head, sequence = tl.program_id(1), tl.program_id(2)
+    start, count = _span(q_starts, sequence)
+    k_start, length = _span(k_starts, sequence)
+    q = _first(q, start, head, Q_STRIDE, D)
+    dq = _first(dq, start, head, Q_STRIDE, D)
+    k = _first(k, k_start, head, K_STRIDE, D)
+    v = _first(v, k_start, head, K_STRIDE, D)
     grad = _first(grad, start, head, N * D, D)
     out = _first(out, start, head, N * D, D)
     rows = block * ROWS + tl.arange(0, ROWS)
-    is_real = rows < length
-    if block * ROWS < length:
-        q = _read(qkv, rows, is_real, 3 * N * D, D)
-        g = _read(grad, rows, is_real, N * D, D)
-        o = _read(out, rows, is_real, N * D, D)
-        delta = tl.sum(g.to(tl.float32) * o.to(tl.float32), 1)
-        offset = head * num_tokens + start
-        tl.store(deltas + offset + rows, delta, mask=is_real)
-        logsum = tl.load(logsums + offset + rows, mask=is_real, other=0.0)
-        dq = tl.zeros((ROWS, D), tl.float32)
-        for first in range(0, length, COLUMNS):
-            columns = first + tl.arange(0, COLUMNS)
-            is_key = columns < length
-            k = _read(qkv + N * D, columns, is_key, 3 * N * D, D)
-            v = _read(qkv + 2 * N * D, columns, is_key, 3 * N * D, D)
-            scores = tl.dot(q, tl.trans(k))
-            p = tl.exp2(scores * (scale * LOG2_E) - logsum[:, None])
-            dp = tl.dot(g, tl.trans(v))
-            if DROPS:
-                program = sequence * N + head
-                dp *= _kept_share(
-                    tl.load(seed), program, rows, columns, dropout
-                )
-            ds = p * (dp - delta[:, None])
-            # 越界的键的权重可能溢出：换成零，无穷大乘零就不会变成 NaN
-            ds = tl.where(is_key[None, :], ds, 0.0)
-            dq = tl.dot(ds.to(k.dtype), k, dq)
-        _write(dqkv, rows, is_real, dq * scale, 3 * N * D, D)
+    asked = _read(q, rows, count, Q_STRIDE, D, False)
+    g = _read(grad, rows, count, N * D, D, False)
+    mixed = _read(out, rows, count, N * D, D, False)
+    delta = tl.sum(g.to(tl.float32) * mixed.to(tl.float32), 1)
+    place = head * num_queries + start + rows
+    tl.store(deltas + place, delta, mask=rows < count)
+    logsum = tl.load(logsums + place, mask=rows < count, other=0.0)
+    total = tl.zeros((ROWS, D), tl.float32)
+    whole = length // COLUMNS * COLUMNS if IS_LONG else 0
+    program = sequence * N + head
+    for first in range(0, whole, COLUMNS):
+        columns = first + tl.arange(0, COLUMNS)
+        total = _add_to_queries(
+            asked, k, v, g, logsum, delta, total, rows, columns, length,
+            scale, seed, program, dropout, K_STRIDE, D, True, DROPS,
+        )  # fmt: skip
+    for first in range(whole, length, COLUMNS):
+        columns = first + tl.arange(0, COLUMNS)
+        total = _add_to_queries(
+            asked, k, v, g, logsum, delta, total, rows, columns, length,
+            scale, seed, program, dropout, K_STRIDE, D, False, DROPS,
+        )  # fmt: skip
+    _write(dq, rows, count, total * scale, Q_STRIDE, D)
+
+
+@triton.jit
+def _add_to_queries(
+    q, k, v, g, logsum, delta, total, rows, columns, length, scale, seed,
+    program, dropout,
+    K_STRIDE: tl.constexpr, D: tl.constexpr, IS_WHOLE: tl.constexpr,
+    DROPS: tl.constexpr,
+):  # fmt: skip
+    """Returns the gradient of queries with the part of some keys added."""
+    keys = _read(k, columns, length, K_STRIDE, D, IS_WHOLE)
+    values = _read(v, columns, length, K_STRIDE, D, IS_WHOLE)
+    scores = tl.dot(q, tl.trans(keys))
+    p = tl.exp2(scores * (scale * LOG2_E) - logsum[:, None])
+    if not IS_WHOLE:
+        # 越界的键的权重可能溢出：换成零，无穷大乘零就不会变成 NaN
+        p = tl.where((columns < length)[None, :], p, 0.0)
+    dp = tl.dot(g, tl.trans(values))
+    if DROPS:
+        dp *= _kept_share(seed, program, rows, columns, dropout)
+    ds = p * (dp - delta[:, None])
+    return tl.dot(ds.to(keys.dtype), keys, total)
 
 
 @triton.jit
 def backward_keys(
-    qkv, grad, dqkv, deltas, logsums, starts, seed, scale, dropout,
-    num_tokens,
-    N: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr, DROPS: tl.constexpr,
+    q, k, v, grad, dk, dv, deltas, logsums, q_starts, k_starts, seed, scale,
+    dropout, num_queries,
+    N: tl.constexpr, D: tl.constexpr, Q_STRIDE: tl.constexpr,
+    K_STRIDE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    IS_LONG: tl.constexpr, DROPS: tl.constexpr,
 ):  # fmt: skip
     """Gradients of COLUMNS keys and values, ROWS queries at a time."""
     block, head = tl.program_id(0), tl.program_id(1)
     sequence = tl.program_id(2)
-    start = tl.load(starts + sequence)
-    length = tl.load(starts + sequence + 1) - start
-    qkv = _first(qkv, start, head, 3 * N * D, D)
-    dqkv = _first(dqkv, start, head, 3 * N * D, D)
-    grad = _first(grad, start, head, N * D, D)
-    columns = block * COLUMNS + tl.arange(0, COLUMNS)
-    is_key = columns < length
+    k_start, length = _span(k_starts, sequence)
     if block * COLUMNS < length:
-        k = _read(qkv + N * D, columns, is_key, 3 * N * D, D)
-        v = _read(qkv + 2 * N * D, columns, is_key, 3 * N * D, D)
-        dk = tl.zeros((COLUMNS, D), tl.float32)
-        dv = tl.zeros((COLUMNS, D), tl.float32)
-        offset = head * num_tokens + start
-        for first in range(0, length, ROWS):
+        start, count = _span(q_starts, sequence)
+        q = _first(q, start, head, Q_STRIDE, D)
+        grad = _first(grad, start, head, N * D, D)
+        k = _first(k, k_start, head, K_STRIDE, D)
+        v = _first(v, k_start, head, K_STRIDE, D)
+        dk = _first(dk, k_start, head, K_STRIDE, D)
+        dv = _first(dv, k_start, head, K_STRIDE, D)
+        logsums += head * num_queries + start
+        deltas += head * num_queries + start
+        columns = block * COLUMNS + tl.arange(0, COLUMNS)
+        keys = _read(k, columns, length, K_STRIDE, D, False)
+        values = _read(v, columns, length, K_STRIDE, D, False)
+        of_keys = tl.zeros((COLUMNS, D), tl.float32)
+        of_values = tl.zeros((COLUMNS, D), tl.float32)
+        whole = count // ROWS * ROWS if IS_LONG else 0
+        program = sequence * N + head
+        for first in range(0, whole, ROWS):
             rows = first + tl.arange(0, ROWS)
-            is_real = rows < length
-            q = _read(qkv, rows, is_real, 3 * N * D, D)
-            g = _read(grad, rows, is_real, N * D, D)
-            logsum = tl.load(logsums + offset + rows, mask=is_real, other=0.0)
-            delta = tl.load(deltas + offset + rows, mask=is_real, other=0.0)
-            # 越界的查询与梯度都是零，不改变任何和；转置着算：键为行，累加
-            # dk、dv 时不必再转
-            scores = tl.dot(k, tl.trans(q))
-            p = tl.exp2(scores * (scale * LOG2_E) - logsum[None, :])
-            dp = tl.dot(v, tl.trans(g))
-            shown = p
-            if DROPS:
-                program = sequence * N + head
-                share = tl.trans(
-                    _kept_share(tl.load(seed), program, rows, columns, dropout)
-                )
-                shown = p * share
-                dp *= share
-            dv = tl.dot(shown.to(g.dtype), g, dv)
-            ds = p * (dp - delta[None, :])
-            dk = tl.dot(ds.to(q.dtype), q, dk)
-        _write(dqkv + N * D, columns, is_key, dk * scale, 3 * N * D, D)
-        _write(dqkv + 2 * N * D, columns, is_key, dv, 3 * N * D, D)
+            of_keys, of_values = _add_to_keys(
+                q, grad, logsums, deltas, keys, values, of_keys, of_values,
+                rows, columns, count, scale, seed, program, dropout,
+                Q_STRIDE, N, D, True, DROPS,
+            )  # fmt: skip
+        for first in range(whole, count, ROWS):
+            rows = first + tl.arange(0, ROWS)
+            of_keys, of_values = _add_to_keys(
+                q, grad, logsums, deltas, keys, values, of_keys, of_values,
+                rows, columns, count, scale, seed, program, dropout,
+                Q_STRIDE, N, D, False, DROPS,
+            )  # fmt: skip
+        _write(dk, columns, length, of_keys * scale, K_STRIDE, D)
+        _write(dv, columns, length, of_values, K_STRIDE, D)
+
+
+@triton.jit
+def _add_to_keys(
+    q, grad, logsums, deltas, keys, values, of_keys, of_values, rows, columns,
+    count, scale, seed, program, dropout,
+    Q_STRIDE: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
+    IS_WHOLE: tl.constexpr, DROPS: tl.constexpr,
+):  # fmt: skip
+    """Returns the gradients of keys and values with some queries' added."""
+    asked = _read(q, rows, count, Q_STRIDE, D, IS_WHOLE)
+    g = _read(grad, rows, count, N * D, D, IS_WHOLE)
+    # 越界的查询与梯度都是零，不改变任何和
+    if IS_WHOLE:
+        logsum, delta = tl.load(logsums + rows), tl.load(deltas + rows)
+    else:
+        logsum = tl.load(logsums + rows, mask=rows < count, other=0.0)
+        delta = tl.load(deltas + rows, mask=rows < count, other=0.0)
+    # 转置着算：键为行，累加 dk、dv 时不必再转
+    scores = tl.dot(keys, tl.trans(asked))
+    p = tl.exp2(scores * (scale * LOG2_E) - logsum[None, :])
+    dp = tl.dot(values, tl.trans(g))
+    shown = p
+    if DROPS:
+        share = _kept_share(seed, program, rows, columns, dropout)
+        share = tl.trans(share)
+        shown = p * share
+        dp *= share
+    ds = p * (dp - delta[None, :])
+    of_values = tl.dot(shown.to(g.dtype), g, of_values)
+    of_keys = tl.dot(ds.to(asked.dtype), asked, of_keys)
+    return _settle(of_keys), _settle(of_values)

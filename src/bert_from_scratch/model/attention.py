@@ -20,7 +20,7 @@ if torch.cuda.is_available():
     from torch.nn.attention.varlen import varlen_attn
 
 if kernels.EXIST:
-    from bert_from_scratch.kernels.attention import attend
+    from bert_from_scratch.kernels.attention import attend, attend_from
 
 # 别的宽度放不进寄存器，或不是 2 的幂，交给 PyTorch 自己的内核
 KERNEL_WIDTHS = (16, 32, 64)
@@ -56,9 +56,12 @@ class MultiHeadSelfAttention(nn.Module):
         """
         dropout_prob = self.dropout_prob if self.training else 0.0
         if isinstance(layout, Packed) and self._suits_kernel(x, layout):
-            mixed = self._attend_by_kernel(x, layout, dropout_prob)
-        else:
-            mixed = _attend(*self._split_heads(x), layout, dropout_prob)
+            if places is None:
+                mixed = self._attend_by_kernel(x, layout, dropout_prob)
+            else:
+                mixed = self._attend_from(x, layout, places, dropout_prob)
+            return self.output(mixed.flatten(-2))
+        mixed = _attend(*self._split_heads(x), layout, dropout_prob)
         mixed = mixed.flatten(-2)
         return self.output(mixed if places is None else select(mixed, places))
 
@@ -83,6 +86,30 @@ class MultiHeadSelfAttention(nn.Module):
             layout.max_seqlen,
             dropout,
         )
+
+    def _attend_from(
+        self, x: Tensor, layout: Packed, places: Tensor, dropout: float
+    ) -> Tensor:
+        """Attends from some places alone; [P, N, D], in their order."""
+        width = x.shape[-1]
+        # 内核要同一序列的查询相邻：排好序，算完再按原来的次序取回
+        ordered, order = places.sort()
+        starts = torch.searchsorted(ordered, layout.cu_seqlens.long())
+        bias = self.qkv.bias
+        of_queries, of_rest = self.qkv.weight.split((width, 2 * width))
+        query_bias, rest_bias = bias.detach().split((width, 2 * width))
+        queries = F.linear(select(x, ordered), of_queries, query_bias)
+        kv = F.linear(x, of_rest, rest_bias)
+        mixed = attend_from(
+            queries.unflatten(-1, (self.num_heads, -1)),
+            kv.unflatten(-1, (2, self.num_heads, -1)),
+            bias,
+            starts.int(),
+            layout.cu_seqlens,
+            layout.max_seqlen,
+            dropout,
+        )
+        return mixed.index_select(0, order.argsort())
 
     def weights(self, x: Tensor, layout: Layout) -> Tensor:
         """Computes the attention probabilities, for analysis.

@@ -1,0 +1,184 @@
+"""Short trials for the ten-minute recipe: one changed thing a trial.
+
+    python benchmarks/ten_minutes_trials.py DATA HELD [--minutes 0.75]
+        [--trial "lr=1e-3"] [--trial "mask_rate=0.2 phases=128:1"] ...
+        [--always "preset=mini"] [--seconds 560] [--device auto]
+        [--out FILE.json]
+
+Every trial is `bert pretrain --recipe ten-minutes` for so many minutes, with
+some options changed; the first one changes nothing. Options have the names of
+`bert pretrain`, with `_` for `-`; `betas` are Adam's; those of `--always` hold
+for all trials. The minutes begin when the code is compiled, so each trial has
+the same time to learn. HELD are token
+shards of text that is never trained on: all are judged on one masked copy of
+it. A trial that would not end before `--seconds` is named and left out.
+"""
+
+import argparse
+import json
+import math
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import report
+from bert_from_scratch.data.batch import Batch
+from bert_from_scratch.data.masking import MaskingRule
+from bert_from_scratch.data.pretraining import BatchShape, PretrainingData
+from bert_from_scratch.data.shards import TokenShards
+from bert_from_scratch.errors import BertError
+from bert_from_scratch.tokenizer import WordPieceTokenizer
+from bert_from_scratch.train.assemble import assemble
+from bert_from_scratch.train.clock import process_start
+from bert_from_scratch.train.defaults import make_plan
+from bert_from_scratch.train.processes import Processes
+from bert_from_scratch.train.recipes import TEN_MINUTES
+from bert_from_scratch.train.step_result import NonFiniteLossError, StepResult
+from bert_from_scratch.train.trainer import BertTrainer
+from pretrain_throughput import clean
+
+SEED = 0
+HELD_TOKENS = 1 << 18
+EVALUATION_BATCH = 8192
+LENGTH = 128
+COMPILING_STEPS = 2
+# 命令行上的名字与 make_plan 里的名字
+NAMES = {
+    "lr": "learning_rate",
+    "held_out": "held_out_share",
+    "eval_every": "evaluate_every",
+    "accumulate": "num_accumulated",
+}
+
+
+def main() -> None:
+    """Trains every trial, judges it, writes what is known so far."""
+    arguments = parse_arguments()
+    end = process_start() + arguments.seconds
+    run = report.describe_run(SEED)
+    rows: list[dict[str, Any]] = []
+    longest = 0.0
+    for text in ("", *arguments.trial):
+        begin = time.monotonic()
+        if begin + longest > end:
+            print(f"{text or 'the recipe'}: left out, no time", flush=True)
+            continue
+        try:
+            row = try_recipe(arguments, text)
+        except (BertError, TypeError, ValueError) as error:
+            # 一个写错的试验不该毁掉后面的
+            print(f"{text}: {error}", flush=True)
+            continue
+        print({k: v for k, v in row.items() if k != "curve"}, flush=True)
+        rows.append(row)
+        report.save(arguments.out, run, rows)
+        longest = max(longest, time.monotonic() - begin)
+    report.write(arguments.out, run, rows)
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Reads the command line; refuses options that do not exist."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("held", type=Path)
+    parser.add_argument("--trial", action="append", default=[])
+    parser.add_argument("--always", default="")
+    parser.add_argument("--minutes", type=float, default=0.75)
+    parser.add_argument("--seconds", type=float, default=math.inf)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument(
+        "--out", type=Path, default=Path("build/ten_minutes_trials.json")
+    )
+    arguments = parser.parse_args()
+    for text in (arguments.always, *arguments.trial):
+        read_options(text)
+    return arguments
+
+
+def read_options(text: str) -> dict[str, Any]:
+    """Reads "lr=1e-3 phases=128:1" into options and values."""
+    options = {}
+    for part in text.split():
+        name, is_there, value = part.partition("=")
+        if not is_there:
+            sys.exit(f"error: {part} is not of the form OPTION=VALUE")
+        try:
+            options[name] = json.loads(value)
+        except json.JSONDecodeError:
+            options[name] = value
+    return options
+
+
+def try_recipe(arguments: argparse.Namespace, text: str) -> dict[str, Any]:
+    """Trains for some minutes with some options changed."""
+    changed = f"{arguments.always} {text}".strip()
+    options = TEN_MINUTES | read_options(changed)
+    options |= {"minutes": arguments.minutes, "device": arguments.device}
+    named = {NAMES.get(name, name): value for name, value in options.items()}
+    plan = make_plan(arguments.data, seed=SEED, **named)
+    # 不写盘，也就不留写盘的时间
+    settings = replace(plan.training, reserved_seconds=0.0)
+    trainer = assemble(replace(plan, training=settings), Processes()).trainer
+    curve: list[float] = []
+    is_lost = False
+    try:
+        compile_steps(trainer)
+        trainer.fit(lambda result: note(result, curve))
+    except NonFiniteLossError:
+        is_lost = True
+    state = trainer.state
+    parts = {} if is_lost else trainer.evaluate(held_batches(arguments.held))
+    device = trainer.device
+    del trainer
+    clean(device)
+    return {
+        "changed": changed or "nothing",
+        "held-out MLM": parts["mlm"].loss if parts else None,
+        "NSP accuracy": parts["nsp"].accuracy if "nsp" in parts else None,
+        "steps": state.step,
+        "tokens": state.num_tokens,
+        "tokens/s": state.num_tokens / max(state.seconds, 1e-9),
+        "curve": curve,
+    }
+
+
+def compile_steps(trainer: BertTrainer) -> None:
+    """Takes the first steps, then lets the minutes begin."""
+    taken: list[StepResult] = []
+
+    def stop(result: StepResult) -> bool:
+        taken.append(result)
+        return len(taken) == COMPILING_STEPS
+
+    trainer.fit(stop)
+    state = replace(
+        trainer.state, seconds=0.0, schedule_start=None, num_tokens=0
+    )
+    trainer.restore(state)
+
+
+def note(result: StepResult, curve: list[float]) -> bool:
+    """Keeps a loss; never stops."""
+    curve.append(result.loss)
+    return False
+
+
+def held_batches(held_dir: Path) -> Iterator[Batch]:
+    """Yields masked batches of held-out text, the same ones every time."""
+    shards = TokenShards.open(held_dir)
+    tokenizer = WordPieceTokenizer.load(shards.tokenizer_dir)
+    data = PretrainingData(
+        shards,
+        tokenizer,
+        BatchShape.plan(EVALUATION_BATCH, LENGTH),
+        MaskingRule.of(tokenizer),
+        SEED,
+    )
+    return data.sample(HELD_TOKENS)
+
+
+if __name__ == "__main__":
+    main()
