@@ -46,30 +46,32 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--lengths", default="128,512")
     parser.add_argument("--heads", type=int, default=12)
-    parser.add_argument("--tokens", dest="batch_tokens", type=int)
+    parser.add_argument("--tokens", type=int, default=131072)
     parser.add_argument("--shapes", type=Path, help="more tile shapes to try")
     parser.add_argument(
         "--out", type=Path, default=Path("build/attention_kernels.json")
     )
-    parser.set_defaults(batch_tokens=131072, device="cuda")
     arguments = parser.parse_args()
     extra = json.loads(arguments.shapes.read_text()) if arguments.shapes else {}
     rows: list[dict[str, Any]] = []
     for length in map(int, arguments.lengths.split(",")):
-        starts = real_starts(arguments, length)
+        starts = real_starts(arguments.data, length, arguments.tokens)
         for row in measure(starts, length, arguments.heads, extra):
             rows.append({"length": length, **row})
             print(rows[-1], flush=True)
         report.write(arguments.out, report.describe_run(SEED), rows)
 
 
-def real_starts(arguments: argparse.Namespace, length: int) -> Tensor:
+def real_starts(data_dir: Path, length: int, num_tokens: int) -> Tensor:
     """Returns where the pairs of one real batch start, int32 [B + 1]."""
-    data = build(arguments, "tiny", length, dropout=0.0).data.data[0]
+    assembly = build(
+        data_dir, "tiny", length, batch_tokens=num_tokens, device="cuda"
+    )
+    data = assembly.data.data[0]
     step = next(data.steps(Position(cursor=data.num_steps(0) // 2)))
     starts = step.micro_batches[0].cu_seqlens
     assert starts is not None
-    return starts.to(arguments.device)
+    return starts.to("cuda")
 
 
 def measure(

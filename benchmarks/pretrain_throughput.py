@@ -2,26 +2,29 @@
 
     python benchmarks/pretrain_throughput.py --data DATA
         [--cases base:128,base:512,large:512] [--steps 30] [--dropout 0.1]
-        [--rows 256,512] [--seconds 560] [--device cpu] [--out FILE.json]
+        [--batch-tokens 65536,131072] [--precision auto,fp8] [--rows 256,512]
+        [--seconds 560] [--device cpu] [--out FILE.json]
 
 DATA holds token shards (`bert prepare`). Ours is what `bert pretrain` runs:
 real pairs, packed, through the real pipeline and trainer, whose time includes
-making the batches. The peer is `BertForPreTraining` (sdpa), compiled and in
-bf16 on a GPU, with fused AdamW, on the same pairs as its collator pads them,
-and on rows without padding; its batches are made beforehand and lie in pinned
-memory. Every batch size of `--rows` has a row in the table; the fastest counts.
-One that does not fit into memory, or is not begun because `--seconds` since the
-start would not suffice, is named and left out. Dropout is attention's too, on
-both sides. Only real tokens are counted; memory is compared where both have
-room for equally many tokens.
+making the batches; every batch size and precision has a row. The peer is
+`BertForPreTraining` (sdpa), compiled and in bf16 on a GPU, with fused AdamW,
+on the same pairs as its collator pads them, and on rows without padding; its
+batches are made beforehand and lie in pinned memory. Every batch size of
+`--rows` has a row in the table; the fastest counts. One that does not fit into
+memory, or is not begun because `--seconds` since the start would not suffice,
+is named and left out. Dropout is attention's too, on both sides. Only real
+tokens are counted; the ratios are those of our fastest row in bf16, and memory
+is compared where both have room for equally many tokens.
 """
 
 import argparse
 import gc
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +77,12 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--cases", default="base:128,base:512,large:512")
     parser.add_argument("--steps", type=int, default=30)
-    parser.add_argument("--batch-tokens", type=int, default=65536)
+    parser.add_argument(
+        "--batch-tokens", default="65536", help="of ours: one, or several"
+    )
+    parser.add_argument(
+        "--precision", default="auto", help="of ours: one, or several: auto,fp8"
+    )
     parser.add_argument("--dropout", default="0", help="one, or several: 0,0.1")
     parser.add_argument("--rows", help="batch sizes of the peer, by commas")
     parser.add_argument("--only", choices=("ours", "peer"))
@@ -94,41 +102,64 @@ def measure(
     end: float,
 ) -> list[dict[str, Any]]:
     """Measures both sides of one case; returns a row for each try."""
-    assembly = build(arguments, preset, length, dropout)
-    config = assembly.trainer.model.config
-    assert isinstance(config, BertConfig)
-    device = assembly.trainer.device
-    data = assembly.data.data[0]
     rows: list[dict[str, Any]] = []
     common = {"preset": preset, "length": length, "dropout": dropout}
     if arguments.only != "peer":
-        found = measure_ours(assembly, arguments.steps, config, length)
-        rows.append(common | found)
-        print_row(rows[-1])
-    # 释放我们的模型，再给对方让出全部显存
-    del assembly
-    clean(device)
-    if arguments.only != "ours":
-        for row in measure_peers(arguments, config, data, length, device, end):
+        for row in measure_ours(arguments, preset, length, dropout):
             rows.append(common | row)
             print_row(rows[-1])
-    add_ratios(rows, arguments.batch_tokens)
+    if arguments.only != "ours":
+        for row in measure_peers(arguments, preset, length, dropout, end):
+            rows.append(common | row)
+            print_row(rows[-1])
+    add_ratios(rows)
     print_verdict(rows)
     return rows
 
 
-def build(
+def measure_ours(
     arguments: argparse.Namespace, preset: str, length: int, dropout: float
+) -> Iterator[dict[str, Any]]:
+    """Tries all precisions and batch sizes; yields a row each."""
+    sizes = map(int, arguments.batch_tokens.split(","))
+    for size, precision in product(sizes, arguments.precision.split(",")):
+        assembly = build(
+            arguments.data,
+            preset,
+            length,
+            batch_tokens=size,
+            dropout=dropout,
+            precision=precision,
+            device=arguments.device,
+        )
+        row = {"who": OURS, "rows": size // length, "precision": precision}
+        yield row | measure_loop(assembly, arguments.steps, length)
+        device = assembly.trainer.device
+        # 释放这个模型，再给下一个让出全部显存
+        del assembly
+        clean(device)
+
+
+def build(
+    data_dir: Path,
+    preset: str,
+    length: int,
+    *,
+    batch_tokens: int,
+    dropout: float = 0.0,
+    precision: str = "auto",
+    device: str = "auto",
 ) -> Assembly:
     """Builds what `bert pretrain` would run."""
     plan = make_plan(
-        arguments.data,
+        data_dir,
         preset=preset,
-        batch_tokens=arguments.batch_tokens,
+        batch_tokens=batch_tokens,
         max_length=length,
         steps=EVER,
         warmup_steps=100,
-        device=arguments.device,
+        device=device,
+        precision=precision,
         held_out_share=0.0,
         seed=SEED,
     )
@@ -140,23 +171,18 @@ def build(
     return assemble(replace(plan, model=model), Processes())
 
 
-def measure_ours(
-    assembly: Assembly,
-    num_steps: int,
-    config: BertConfig,
-    length: int,
-    tell: Callable[[float], object] | None = None,
+def measure_loop(
+    assembly: Assembly, num_steps: int, length: int
 ) -> dict[str, Any]:
-    """Runs our loop for some steps, as it is; tells every loss."""
+    """Runs our loop for some steps, as it is."""
     trainer = assembly.trainer
-    device = trainer.device
+    config, device = trainer.model.config, trainer.device
+    assert isinstance(config, BertConfig)
     marks: list[tuple[float, StepResult]] = []
     begin = time.perf_counter()
 
     def note(result: StepResult) -> bool:
         marks.append((time.perf_counter(), result))
-        if tell is not None:
-            tell(result.loss)
         if len(marks) == WARM_STEPS and device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
         return len(marks) == WARM_STEPS + num_steps
@@ -167,7 +193,7 @@ def measure_ours(
     timed = [result for _, result in marks[WARM_STEPS:]]
     seconds = marks[-1][0] - start
     speed = sum(result.num_tokens for result in timed) / seconds
-    return {"who": OURS, "rows": None} | {
+    return {
         **NOTHING,
         "tokens a step": sum(r.num_tokens for r in timed) / len(timed),
         "real tokens/s": speed,
@@ -188,19 +214,23 @@ def start_in_the_middle(assembly: Assembly) -> None:
 
 def measure_peers(
     arguments: argparse.Namespace,
-    config: BertConfig,
-    data: PretrainingData,
+    preset: str,
     length: int,
-    device: torch.device,
+    dropout: float,
     end: float,
 ) -> Iterator[dict[str, Any]]:
     """Tries all batch sizes, padded and full; yields a row each."""
-    sizes = arguments.rows or str(arguments.batch_tokens // length)
+    size = int(arguments.batch_tokens.split(",")[0])
+    config, data, device = prepare_peer(
+        arguments, preset, length, size, dropout
+    )
+    sizes = arguments.rows or str(size // length)
     longest = 0.0
     for rows in map(int, sizes.split(",")):
         for is_full in (False, True):
             what = "full rows" if is_full else "padded"
-            row = {"who": f"Hugging Face, {what}", "rows": rows} | NOTHING
+            row = {"who": f"Hugging Face, {what}", "rows": rows}
+            row |= {"precision": "auto"} | NOTHING
             begin = time.monotonic()
             if begin + longest > end:
                 yield row | {"note": "left out: no time"}
@@ -224,6 +254,27 @@ def measure_peers(
                 yield row | describe_peer(found, config, length, device)
 
 
+def prepare_peer(
+    arguments: argparse.Namespace,
+    preset: str,
+    length: int,
+    batch_tokens: int,
+    dropout: float,
+) -> tuple[BertConfig, PretrainingData, torch.device]:
+    """Returns the shape of our model, its data, and where it trains."""
+    assembly = build(
+        arguments.data,
+        preset,
+        length,
+        batch_tokens=batch_tokens,
+        dropout=dropout,
+        device=arguments.device,
+    )
+    config = assembly.trainer.model.config
+    assert isinstance(config, BertConfig)
+    return config, assembly.data.data[0], assembly.trainer.device
+
+
 def describe_peer(
     found: PeerSpeed, config: BertConfig, length: int, device: torch.device
 ) -> dict[str, Any]:
@@ -237,18 +288,20 @@ def describe_peer(
     }
 
 
-def add_ratios(rows: list[dict[str, Any]], batch_tokens: int) -> None:
-    """Adds what ours is, over each peer."""
-    ours = next((row for row in rows if row["who"] == OURS), None)
+def add_ratios(rows: list[dict[str, Any]]) -> None:
+    """Adds what our fastest row without fp8 is, over each row."""
+    ours = [r for r in rows if r["who"] == OURS and r["precision"] != "fp8"]
+    fastest = max((row["real tokens/s"] for row in ours), default=None)
+    # 步子大小相同，内存才可比
+    memory = {row["rows"]: row["peak GB"] for row in ours}
     for row in rows:
         row["ours / this"] = row["memory of ours / this"] = None
-        if ours is None or row["real tokens/s"] is None:
+        if fastest is None or row["real tokens/s"] is None:
             continue
-        row["ours / this"] = ours["real tokens/s"] / row["real tokens/s"]
-        # 步子大小相同，内存才可比
-        is_equal = row["rows"] in (None, batch_tokens // row["length"])
-        if row["peak GB"] and is_equal:
-            row["memory of ours / this"] = ours["peak GB"] / row["peak GB"]
+        row["ours / this"] = fastest / row["real tokens/s"]
+        if row["peak GB"] and row["rows"] in memory:
+            peak = memory[row["rows"]]
+            row["memory of ours / this"] = peak / row["peak GB"]
 
 
 def utilisation(

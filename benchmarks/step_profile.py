@@ -2,7 +2,7 @@
 
     python benchmarks/step_profile.py --data DATA
         [--cases base:128,base:512,large:512] [--batch-tokens 65536]
-        [--dropout 0] [--top 12] [--out FILE.json]
+        [--dropout 0] [--precision fp8] [--top 12] [--out FILE.json]
 
 Takes some steps of `bert pretrain` as it is, and sums the time of every kernel
 that PyTorch's profiler saw. Masks are drawn on a stream of their own, so that
@@ -50,8 +50,8 @@ def main() -> None:
     parser.add_argument("--cases", default="base:128,base:512,large:512")
     parser.add_argument("--batch-tokens", type=int, default=65536)
     parser.add_argument("--dropout", type=float, default=0.0)
+    parser.add_argument("--precision", default="auto")
     parser.add_argument("--top", type=int, default=12)
-    parser.set_defaults(device="cuda")
     parser.add_argument(
         "--out", type=Path, default=Path("build/step_profile.json")
     )
@@ -71,7 +71,15 @@ def profile_steps(
     arguments: argparse.Namespace, preset: str, length: int
 ) -> list[dict[str, Any]]:
     """Returns a row for every kind of kernel, and for the longest ones."""
-    assembly = build(arguments, preset, length, arguments.dropout)
+    assembly = build(
+        arguments.data,
+        preset,
+        length,
+        batch_tokens=arguments.batch_tokens,
+        dropout=arguments.dropout,
+        precision=arguments.precision,
+        device="cuda",
+    )
     start_in_the_middle(assembly)
     trainer = assembly.trainer
     trainer.fit(Stopwatch(WARM_STEPS).note)

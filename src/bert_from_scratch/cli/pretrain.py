@@ -127,8 +127,11 @@ def pretrain(
         int, typer.Option(help="Newest checkpoints kept, besides the best.")
     ] = 2,
     precision: Annotated[
-        Literal["auto", "fp32", "bf16"],
-        typer.Option(help="auto: bf16 on a GPU, else fp32."),
+        Literal["auto", "fp32", "bf16", "fp8"],
+        typer.Option(
+            help="auto: bf16 on a GPU, else fp32; fp8: bf16 with faster "
+            "products, on GPUs that have them."
+        ),
     ] = "auto",
     compiles: Annotated[
         bool | None,

@@ -8,7 +8,7 @@ from typing import Any, Self, get_args
 from bert_from_scratch import atomic
 from bert_from_scratch.data.tasks.recipe import TaskName
 from bert_from_scratch.errors import BertError
-from bert_from_scratch.train.settings import Precision
+from bert_from_scratch.model.inference import Precision
 
 TASKS = get_args(TaskName)
 FORMAT = 1

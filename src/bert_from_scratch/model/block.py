@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -11,6 +12,7 @@ from bert_from_scratch.config import BertConfig
 from bert_from_scratch.embeddings.dropout import Dropout
 from bert_from_scratch.embeddings.layer_norm import LayerNorm
 from bert_from_scratch.embeddings.linear import Linear
+from bert_from_scratch.kernels import fp8
 from bert_from_scratch.model.attention import MultiHeadSelfAttention
 from bert_from_scratch.model.layout import Layout, select
 
@@ -40,15 +42,26 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps hidden states, float [..., H], to the same shape."""
+        if self.activation is F.gelu and self._learns_in_fp8():
+            inwards, outwards = self.expand, self.contract
+            return fp8.feed_forward(
+                *(x, inwards.weight, inwards.bias),
+                *(outwards.weight, outwards.bias),
+            )
         if self.activation is F.gelu and kernels.usable(x):
             return self.contract(self._expand_by_kernel(x))
         return self.contract(self.activation(self.expand(x)))
 
+    def _learns_in_fp8(self) -> bool:
+        layers = (self.expand, self.contract)
+        return torch.is_grad_enabled() and all(
+            layer.multiply is fp8.dense for layer in layers
+        )
+
     def _expand_by_kernel(self, x: Tensor) -> Tensor:
         """Expands and activates; one pass back finds the bias's gradient."""
-        bias = self.expand.bias
-        inner = F.linear(x, self.expand.weight, bias.detach())
-        return gelu(inner, bias)
+        weight, bias = self.expand.weight, self.expand.bias
+        return gelu(self.expand.multiply(x, weight, bias.detach()), bias)
 
 
 class TransformerBlock(nn.Module):

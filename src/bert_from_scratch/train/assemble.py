@@ -13,6 +13,7 @@ import torch
 from bert_from_scratch.data.batch import Batch
 from bert_from_scratch.data.phases import PhasedData
 from bert_from_scratch.data.shards import Documents, TokenShards
+from bert_from_scratch.embeddings.linear import train_in_fp8
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.model.device import choose_device
 from bert_from_scratch.model.directory import find
@@ -135,6 +136,9 @@ def _build_model(
         weights = _init_model(plan, plan.init_dir, tokenizer).state_dict()
         model.load_state_dict(weights)
     model.bert.encoder.recomputes = plan.recomputes
+    if plan.training.precision == "fp8":
+        # 只有各块里的大乘法：输出头要分辨三万个词，仍用半精度
+        train_in_fp8(model.bert.encoder)
     if not plan.with_pairs:
         # 不做 NSP 时池化层与 NSP 头没有梯度：冻结，免得分布式训练空等
         model.nsp_head.requires_grad_(False)

@@ -14,6 +14,7 @@ from bert_from_scratch.config import BertConfig
 from bert_from_scratch.data.phases import Phase, read_phases
 from bert_from_scratch.data.shards import TokenShards
 from bert_from_scratch.errors import BertError
+from bert_from_scratch.kernels import fp8
 from bert_from_scratch.kernels.dense import dense
 from bert_from_scratch.model.device import choose_device
 from bert_from_scratch.model.directory import find
@@ -23,7 +24,7 @@ from bert_from_scratch.tokenizer import WordPieceTokenizer
 from bert_from_scratch.tokenizer.growth import add_words, read_words
 from bert_from_scratch.train.budget import MAX_WARMUP_STEPS, WARMUP_SHARE
 from bert_from_scratch.train.pretraining_plan import PretrainingPlan
-from bert_from_scratch.train.settings import TrainingSettings
+from bert_from_scratch.train.settings import Precision, TrainingSettings
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +86,7 @@ def make_plan(
         no_nsp: Whether there are no sentence pairs.
         device: Where to train.
         num_threads: Threads on a CPU; None: measured.
-        precision: "auto", "fp32" or "bf16".
+        precision: "auto", "fp32", "bf16" or "fp8".
         compiles: Whether to compile; None: on a GPU.
         learning_rate: None: by the width of the model.
         dropout: Of hidden states; None: as in the model's config.
@@ -125,7 +126,7 @@ def make_plan(
         training=TrainingSettings(
             learning_rate=learning_rate,
             min_warmup_steps=_count_rise(learning_rate / rise),
-            precision=choose_precision(precision, choose_device(device)),
+            precision=_choose_precision(precision, choose_device(device)),
             compiles=is_gpu if compiles is None else compiles,
             **settings,
         ),
@@ -142,6 +143,19 @@ def make_plan(
         device=device,
         num_threads=num_threads,
     )
+
+
+def _choose_precision(name: str, device: torch.device) -> Precision:
+    if name != "fp8":
+        return choose_precision(name, device)
+    if not fp8.exists(device):
+        raise BertError(
+            f"There is no fp8 on {device.type} here: it takes an NVIDIA GPU of "
+            f"compute capability {'.'.join(map(str, fp8.MIN_CAPABILITY))} or "
+            "newer.",
+            hint="use --precision bf16, or auto",
+        )
+    return "fp8"
 
 
 def _choose_phases(

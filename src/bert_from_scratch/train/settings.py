@@ -6,7 +6,7 @@ from typing import Literal
 
 from bert_from_scratch.errors import BertError
 
-Precision = Literal["fp32", "bf16"]
+Precision = Literal["fp32", "bf16", "fp8"]
 OptimizerName = Literal["adamw", "google", "muon"]
 
 
@@ -30,7 +30,8 @@ class TrainingSettings:
             of the blocks, AdamW for the rest.
         max_gradient_norm: Gradients are scaled down to it.
         num_accumulated: Micro-batches a step, on every process.
-        precision: Of activations; weights stay float32.
+        precision: Of activations; weights stay float32. "fp8": bf16, with
+            the products of the blocks in fp8.
         compiles: Whether to use torch.compile.
         has_static_shapes: Whether all batches have one shape, so that code
             compiled for it alone is the fastest.

@@ -1,0 +1,181 @@
+"""Rows in fp8, each with a scale of its own; GELU that makes such rows.
+
+Letters: T tokens, K width of a row, F width inside the feed-forward layers.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from bert_from_scratch.kernels.activation import _bell_and_cdf
+
+DTYPE = torch.float8_e4m3fn
+LARGEST = tl.constexpr(torch.finfo(DTYPE).max)
+# 全零的行也要有比例：零除以它仍是零
+SMALLEST_SCALE = tl.constexpr(1e-12)
+# 一个程序一次看这么多数；窄的行几行一起
+BLOCK = 4096
+ROWS_A_PROGRAM = 64
+
+
+@triton.jit
+def _write_row(values, out, scales, places, row, mask):
+    """Writes a row in fp8, and what to multiply it by."""
+    values = values.to(tl.float32)
+    scale = tl.maximum(tl.max(tl.abs(values), 0) / LARGEST, SMALLEST_SCALE)
+    tl.store(scales + row, scale)
+    tl.store(out + places, (values / scale).to(tl.float8e4nv), mask=mask)
+
+
+@triton.jit
+def _quantise_kernel(
+    x, out, scales, num_rows, width,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    columns = tl.arange(0, COLUMNS)
+    is_row = rows < num_rows
+    mask = is_row[:, None] & (columns < width)[None, :]
+    places = rows.to(tl.int64)[:, None] * width + columns[None, :]
+    values = tl.load(x + places, mask=mask, other=0.0).to(tl.float32)
+    scale = tl.max(tl.abs(values), 1) / LARGEST
+    scale = tl.maximum(scale, SMALLEST_SCALE)
+    tl.store(scales + rows, scale, mask=is_row)
+    values = (values / scale[:, None]).to(tl.float8e4nv)
+    tl.store(out + places, values, mask=mask)
+
+
+@triton.jit
+def _gelu_kernel(x, out, rows8, scales, width, COLUMNS: tl.constexpr):
+    row = tl.program_id(0)
+    columns = tl.arange(0, COLUMNS)
+    mask = columns < width
+    places = row.to(tl.int64) * width + columns
+    value = tl.load(x + places, mask=mask, other=0.0).to(tl.float32)
+    _, cdf = _bell_and_cdf(value)
+    # fp8 由舍入过的半精度而来：前向与权重的梯度看到的是同一个数
+    value = (value * cdf).to(out.dtype.element_ty)
+    tl.store(out + places, value, mask=mask)
+    _write_row(value, rows8, scales, places, row, mask)
+
+
+@triton.jit
+def _gelu_backward_kernel(
+    x, grad, dx, rows8, scales, sums, num_rows, width,
+    COLUMNS: tl.constexpr, NUM_ROWS: tl.constexpr,
+):  # fmt: skip
+    columns = tl.arange(0, COLUMNS)
+    mask = columns < width
+    first = tl.program_id(0) * NUM_ROWS
+    start = first.to(tl.int64) * width
+    x, grad, dx = x + start, grad + start, dx + start
+    rows8, scales = rows8 + start, scales + first
+    total = tl.zeros((COLUMNS,), tl.float32)
+    # 流水三级：算这一行时，后两行已经在路上
+    count = tl.minimum(NUM_ROWS, num_rows - first)
+    for row in tl.range(count, num_stages=3):
+        places = row * width + columns
+        value = tl.load(x + places, mask=mask, other=0.0).to(tl.float32)
+        g = tl.load(grad + places, mask=mask, other=0.0).to(tl.float32)
+        bell, cdf = _bell_and_cdf(value)
+        g *= cdf + value * bell * 0.3989422804014327
+        total += g
+        g = g.to(dx.dtype.element_ty)
+        tl.store(dx + places, g, mask=mask)
+        _write_row(g, rows8, scales, places, row, mask)
+    # 先各自求和写出，再由一次小的求和收尾：结果与次序无关，不用原子加法
+    place = tl.program_id(0) * width + columns
+    tl.store(sums + place, total, mask=mask)
+
+
+def _make_room(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns room for rows in fp8, and for their scales."""
+    scales = x.new_empty((len(x), 1), dtype=torch.float32)
+    return torch.empty_like(x, dtype=DTYPE), scales
+
+
+@torch.library.custom_op("bert::quantise", mutates_args=())
+def quantise(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns rows in fp8, [T, K], and what to multiply each by, [T, 1].
+
+    Args:
+        x: Half precision [T, K], contiguous.
+    """
+    out, scales = _make_room(x)
+    num_rows, width = x.shape
+    columns = triton.next_power_of_2(width)
+    rows = max(BLOCK // columns, 1)
+    if num_rows:
+        _quantise_kernel[(triton.cdiv(num_rows, rows),)](
+            *(x, out, scales, num_rows, width),
+            ROWS=rows,
+            COLUMNS=columns,
+            num_warps=4 if columns < BLOCK else 8,
+        )
+    return out, scales
+
+
+@quantise.register_fake
+def _(x: Tensor) -> tuple[Tensor, Tensor]:
+    return _make_room(x)
+
+
+@torch.library.custom_op("bert::gelu_fp8", mutates_args=())
+def gelu(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Applies GELU (the erf form); returns it as it is and as fp8 rows.
+
+    Args:
+        x: Half precision [T, F], contiguous.
+    """
+    out = torch.empty_like(x)
+    rows8, scales = _make_room(x)
+    num_rows, width = x.shape
+    if num_rows:
+        _gelu_kernel[(num_rows,)](
+            *(x, out, rows8, scales, width),
+            COLUMNS=triton.next_power_of_2(width),
+            num_warps=8,
+        )
+    return out, rows8, scales
+
+
+@gelu.register_fake
+def _(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.empty_like(x), *_make_room(x)
+
+
+@torch.library.custom_op("bert::gelu_fp8_backward", mutates_args=())
+def gelu_backward(
+    grad: Tensor, x: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Returns the gradient of `x`, also as fp8 rows, and sums of its rows.
+
+    Args:
+        grad: Of GELU's result, half precision [T, F], contiguous.
+        x: What GELU was applied to, the same.
+
+    Returns:
+        The gradient, its rows in fp8, their scales, and sums of some rows
+        each, float32; all of them together sum up to the bias's gradient.
+    """
+    dx = torch.empty_like(x)
+    rows8, scales = _make_room(x)
+    num_rows, width = x.shape
+    num_programs = triton.cdiv(num_rows, ROWS_A_PROGRAM)
+    sums = x.new_empty((num_programs, width), dtype=torch.float32)
+    if num_rows:
+        _gelu_backward_kernel[(num_programs,)](
+            *(x, grad, dx, rows8, scales, sums, num_rows, width),
+            COLUMNS=triton.next_power_of_2(width),
+            NUM_ROWS=ROWS_A_PROGRAM,
+            num_warps=8,
+        )
+    return dx, rows8, scales, sums
+
+
+@gelu_backward.register_fake
+def _(grad: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    size = (triton.cdiv(len(x), ROWS_A_PROGRAM), x.shape[1])
+    sums = x.new_empty(size, dtype=torch.float32)
+    return torch.empty_like(x), *_make_room(x), sums
