@@ -13,9 +13,10 @@ counts from the start of the process.
 
 import argparse
 import json
+import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -46,7 +47,8 @@ def main() -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     pairs = PaddedPairs(arguments.data, arguments.rows, arguments.length, 0)
     model = build(arguments, pairs.vocab_size, device)
-    log = train(model, pairs, arguments, device, begun)
+    end = arguments.seconds - SECONDS_TO_SAVE
+    log = train(model, pairs, arguments, device, begun, lambda _: end)
     model.save_pretrained(arguments.out)
     pairs.tokenizer.save(arguments.out)
     log["seconds"] = time.monotonic() - begun
@@ -56,11 +58,11 @@ def main() -> None:
     print(json.dumps({k: v for k, v in log.items() if k != "losses"}))
 
 
-def parse_arguments() -> argparse.Namespace:
-    """Reads the command line."""
+def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
+    """Reads the command line, or some words like it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path("build/rival"))
     parser.add_argument("--seconds", type=float, default=540.0)
     parser.add_argument("--preset", default="base")
     parser.add_argument("--rows", type=int, default=512)
@@ -69,7 +71,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--warmup", type=float, default=0.1)
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--no-compile", action="store_true")
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 class PaddedPairs:
@@ -174,23 +176,34 @@ def train(
     arguments: argparse.Namespace,
     device: torch.device,
     begun: float,
+    find_end: Callable[[float], float],
 ) -> dict[str, Any]:
-    """Takes steps until only the time to save is left."""
+    """Takes steps until the time is over.
+
+    Args:
+        model: Hugging Face's.
+        pairs: What it learns from.
+        arguments: The recipe.
+        device: Where to train.
+        begun: When the clock was 0.
+        find_end: When to stop, if the first step was done then; both in
+            seconds of the clock.
+    """
     is_gpu = device.type == "cuda"
     is_compiled = is_gpu and not arguments.no_compile
     runner = torch.compile(model, dynamic=False) if is_compiled else model
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=arguments.lr, eps=1e-6, fused=True
     )
-    end = arguments.seconds - SECONDS_TO_SAVE
     losses: list[list[float]] = []
-    first_step, step, num_tokens = 0.0, 0, 0
+    first_step, end, step, num_tokens = 0.0, math.inf, 0, 0
     model.train()
     # 多备几步：换一轮要重新配对，那一两秒里也有批次可用
     for batch in prefetch(pairs.padded(is_pinned=is_gpu), NUM_AHEAD):
         now = time.monotonic() - begun
         # 编译不占热身的时间，与我们的日程一样从第一步之后算起
-        first_step = now if step == 1 else first_step
+        if step == 1:
+            first_step, end = now, find_end(now)
         progress = (now - first_step) / (end - first_step) if step else 0.0
         if progress >= 1:
             break

@@ -1,46 +1,56 @@
-"""Short trials for the ten-minute recipe: one changed thing a trial.
+"""Short trials for the ten-minute recipe and its rival, one after the other.
 
     python benchmarks/ten_minutes_trials.py DATA HELD [--minutes 0.75]
         [--trial "lr=1e-3"] [--trial "mask_rate=0.2 phases=128:1"] ...
-        [--always "preset=mini"] [--seconds 560] [--device auto]
-        [--out FILE.json]
+        [--rival "lr=3e-4 rows=512"] ... [--always "preset=mini"]
+        [--seconds 560] [--device auto] [--out FILE.json]
 
-Every trial is `bert pretrain --recipe ten-minutes` for so many minutes, with
-some options changed; the first one changes nothing. Options have the names of
+A trial is `bert pretrain --recipe ten-minutes` for so many minutes, with some
+options changed, or none (`--trial ""`). Options have the names of
 `bert pretrain`, with `_` for `-`; `betas` are Adam's; those of `--always` hold
-for all trials. The minutes begin when the code is compiled, so each trial has
-the same time to learn. HELD are token
-shards of text that is never trained on: all are judged on one masked copy of
-it. A trial that would not end before `--seconds` is named and left out.
+for all trials. A rival is `ten_minutes_peer.py` with its options, likewise.
+The minutes begin when the code is compiled, so each has the same time to
+learn. HELD are token shards of text that is never trained on: all are judged
+on one masked copy of it, by our own model with their weights. What would not
+end before `--seconds` is named and left out.
 """
 
 import argparse
 import json
 import math
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 import report
+import ten_minutes_peer
+from bert_from_scratch import BertForPreTraining
 from bert_from_scratch.data.batch import Batch
 from bert_from_scratch.data.masking import MaskingRule
 from bert_from_scratch.data.pretraining import BatchShape, PretrainingData
 from bert_from_scratch.data.shards import TokenShards
 from bert_from_scratch.errors import BertError
+from bert_from_scratch.model.device import choose_device
 from bert_from_scratch.tokenizer import WordPieceTokenizer
 from bert_from_scratch.train.assemble import assemble
 from bert_from_scratch.train.clock import process_start
 from bert_from_scratch.train.defaults import make_plan
+from bert_from_scratch.train.evaluation import PartResult, evaluate_batches
 from bert_from_scratch.train.processes import Processes
 from bert_from_scratch.train.recipes import TEN_MINUTES
 from bert_from_scratch.train.step_result import NonFiniteLossError, StepResult
 from bert_from_scratch.train.trainer import BertTrainer
 from pretrain_throughput import clean
+from ten_minutes_peer import PaddedPairs
 
 SEED = 0
+OURS, RIVAL = "ours", "rival"
 HELD_TOKENS = 1 << 18
 EVALUATION_BATCH = 8192
 LENGTH = 128
@@ -61,16 +71,19 @@ def main() -> None:
     run = report.describe_run(SEED)
     rows: list[dict[str, Any]] = []
     longest = 0.0
-    for text in ("", *arguments.trial):
+    tries = [(OURS, try_recipe, text) for text in arguments.trial]
+    tries += [(RIVAL, try_rival, text) for text in arguments.rival]
+    for who, attempt, text in tries:
         begin = time.monotonic()
         if begin + longest > end:
-            print(f"{text or 'the recipe'}: left out, no time", flush=True)
+            print(f"{who}, {text}: left out, no time", flush=True)
             continue
         try:
-            row = try_recipe(arguments, text)
+            row = {"who": who, "changed": text or "nothing"}
+            row |= attempt(arguments, text)
         except (BertError, TypeError, ValueError) as error:
             # 一个写错的试验不该毁掉后面的
-            print(f"{text}: {error}", flush=True)
+            print(f"{who}, {text}: {error}", flush=True)
             continue
         print({k: v for k, v in row.items() if k != "curve"}, flush=True)
         rows.append(row)
@@ -85,6 +98,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("data", type=Path)
     parser.add_argument("held", type=Path)
     parser.add_argument("--trial", action="append", default=[])
+    parser.add_argument("--rival", action="append", default=[])
     parser.add_argument("--always", default="")
     parser.add_argument("--minutes", type=float, default=0.75)
     parser.add_argument("--seconds", type=float, default=math.inf)
@@ -93,7 +107,7 @@ def parse_arguments() -> argparse.Namespace:
         "--out", type=Path, default=Path("build/ten_minutes_trials.json")
     )
     arguments = parser.parse_args()
-    for text in (arguments.always, *arguments.trial):
+    for text in (arguments.always, *arguments.trial, *arguments.rival):
         read_options(text)
     return arguments
 
@@ -114,10 +128,11 @@ def read_options(text: str) -> dict[str, Any]:
 
 def try_recipe(arguments: argparse.Namespace, text: str) -> dict[str, Any]:
     """Trains for some minutes with some options changed."""
-    changed = f"{arguments.always} {text}".strip()
-    options = TEN_MINUTES | read_options(changed)
+    options = TEN_MINUTES | read_options(f"{arguments.always} {text}")
     options |= {"minutes": arguments.minutes, "device": arguments.device}
-    named = {NAMES.get(name, name): value for name, value in options.items()}
+    named: dict[str, Any] = {
+        NAMES.get(name, name): value for name, value in options.items()
+    }
     plan = make_plan(arguments.data, seed=SEED, **named)
     # 不写盘，也就不留写盘的时间
     settings = replace(plan.training, reserved_seconds=0.0)
@@ -134,15 +149,52 @@ def try_recipe(arguments: argparse.Namespace, text: str) -> dict[str, Any]:
     device = trainer.device
     del trainer
     clean(device)
+    speed = state.num_tokens / max(state.seconds, 1e-9)
+    return make_row(parts, state.step, state.num_tokens, speed, curve)
+
+
+def make_row(
+    parts: dict[str, PartResult],
+    steps: int,
+    num_tokens: int,
+    speed: float,
+    curve: list[float],
+) -> dict[str, Any]:
+    """Makes one row of the table; without parts, the loss was lost."""
     return {
-        "changed": changed or "nothing",
         "held-out MLM": parts["mlm"].loss if parts else None,
         "NSP accuracy": parts["nsp"].accuracy if "nsp" in parts else None,
-        "steps": state.step,
-        "tokens": state.num_tokens,
-        "tokens/s": state.num_tokens / max(state.seconds, 1e-9),
+        "steps": steps,
+        "tokens": num_tokens,
+        "tokens/s": speed,
         "curve": curve,
     }
+
+
+def try_rival(arguments: argparse.Namespace, text: str) -> dict[str, Any]:
+    """Trains Hugging Face's class for some minutes."""
+    words = [f"--{name}={value}" for name, value in read_options(text).items()]
+    recipe = ten_minutes_peer.parse_arguments([str(arguments.data), *words])
+    device = choose_device(arguments.device)
+    pairs = PaddedPairs(arguments.data, recipe.rows, recipe.length, SEED)
+    model = ten_minutes_peer.build(recipe, pairs.vocab_size, device)
+    log = ten_minutes_peer.train(
+        model,
+        pairs,
+        recipe,
+        device,
+        time.monotonic(),
+        lambda first_step: first_step + 60 * arguments.minutes,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        del model
+        clean(device)
+        judged = BertForPreTraining.from_pretrained(folder).to(device)
+    with torch.autocast(device.type, torch.bfloat16, device.type == "cuda"):
+        parts = evaluate_batches(judged, held_batches(arguments.held), device)
+    curve = [loss for _, _, loss in log["losses"]]
+    return make_row(parts, log["steps"], log["tokens"], log["tokens/s"], curve)
 
 
 def compile_steps(trainer: BertTrainer) -> None:

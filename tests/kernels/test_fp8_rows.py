@@ -14,7 +14,7 @@ from .conftest import DEVICE, DTYPE, TOLERANCE
 from .test_attention import distance
 
 # 窄的行几行一个程序，宽的一行一个；都有凑不满的
-SHAPES = [(7, 48), (130, 16), (3, 2304), (1, 5000), (0, 32)]
+SHAPES = [(7, 48), (130, 16), (3, 2304), (2, 3072), (1, 5000), (0, 32)]
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def plainly(x: Tensor) -> fp8.Rows:
     """Does what `fp8.quantise` does without a kernel."""
     scale = x.abs().amax(1, keepdim=True).float() / fp8.LARGEST
     scale = scale.clamp(min=fp8.SMALLEST_SCALE)
-    return (x.float() / scale).to(fp8.DTYPE), scale
+    return (x.float() * (1 / scale)).to(fp8.DTYPE), scale
 
 
 def check_rows(found: Any, x: Tensor) -> None:
@@ -80,7 +80,7 @@ def test_rows_in_fp8_are_those_of_pytorch(
     check_rows(room.quantise(x), x)
 
 
-@pytest.mark.parametrize("shape", SHAPES[:3])
+@pytest.mark.parametrize("shape", SHAPES[:5])
 def test_gelu_and_its_rows_are_those_of_pytorch(
     room: Any, shape: tuple[int, ...]
 ) -> None:
@@ -91,7 +91,7 @@ def test_gelu_and_its_rows_are_those_of_pytorch(
     check_rows(rows, out)
 
 
-@pytest.mark.parametrize("shape", SHAPES[:3])
+@pytest.mark.parametrize("shape", SHAPES[:5])
 def test_gradients_before_gelu_are_those_of_pytorch(
     room: Any, shape: tuple[int, ...]
 ) -> None:

@@ -105,7 +105,7 @@ def quantise(x: Tensor) -> Rows:
         return fp8_rows.quantise(x)
     scale = x.abs().amax(1, keepdim=True).float() / LARGEST
     scale = scale.clamp(min=SMALLEST_SCALE)
-    return (x.float() / scale).to(DTYPE), scale
+    return (x.float() * (1 / scale)).to(DTYPE), scale
 
 
 def multiply(
