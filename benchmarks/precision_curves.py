@@ -1,12 +1,14 @@
-"""Is speed paid for in the loss? Packed bf16 beside padded fp32.
+"""Is speed paid for in the loss? Packed bf16, and fp8, beside padded fp32.
 
     python benchmarks/precision_curves.py --data DATA [--preset small]
-        [--steps 500] [--seeds 3] [--batch-tokens 16384] [--device auto]
+        [--steps 500] [--seeds 3] [--batch-tokens 16384]
+        [--ways packed,fp8] [--optimizer muon] [--device auto]
 
-Each seed is trained twice from the same weights on the same pairs and masks,
-without dropout: as `bert pretrain` does it on this machine (packed; bf16 and
-compiled on a GPU), and padded, in float32, one operation after the other. The
-distance between these two curves is held against the distance between seeds.
+Each seed is trained several ways from the same weights on the same pairs and
+masks, without dropout: padded, in float32, one operation after the other; as
+`bert pretrain` does it on this machine ("packed": bf16 and compiled on a GPU);
+and with `--precision fp8`. The distance between the curves of a seed is held
+against the distance between seeds.
 """
 
 import argparse
@@ -30,35 +32,44 @@ from bert_from_scratch.train.step_result import StepResult
 from pretrain_throughput import clean
 
 WINDOW = 25
+WAYS: dict[str, dict[str, Any]] = {
+    "padded": {"precision": "fp32", "compiles": False},
+    "packed": {},
+    "fp8": {"precision": "fp8"},
+}
 Curve = NDArray[np.float64]
 
 
 def main() -> None:
-    """Trains every seed both ways and compares the curves."""
+    """Trains every seed every way and compares the curves."""
     arguments = parse_arguments()
-    fast, plain = (
-        [train(arguments, seed, is_plain) for seed in range(arguments.seeds)]
-        for is_plain in (False, True)
-    )
+    seeds = range(arguments.seeds)
+    ways = ["padded", *arguments.ways.split(",")]
+    curves = {
+        way: [train(arguments, seed, way) for seed in seeds] for way in ways
+    }
+    plain = curves["padded"]
     rows = [
-        describe(seed, one, other)
-        for seed, (one, other) in enumerate(zip(fast, plain, strict=True))
+        describe(seed, way, curves[way][seed], plain[seed])
+        for way in ways[1:]
+        for seed in seeds
     ]
     between = [
         distance(plain[one], plain[other])
-        for one in range(arguments.seeds)
+        for one in seeds
         for other in range(one)
     ]
     run = report.describe_run() | {
         "distance between seeds": between,
         "curves": {
-            "fast": [curve.tolist() for curve in fast],
-            "plain": [curve.tolist() for curve in plain],
+            way: [curve.tolist() for curve in found]
+            for way, found in curves.items()
         },
     }
     report.write(arguments.out, run, rows)
-    worst = max(row["mean distance"] for row in rows)
-    print(f"between the two ways at the most {worst:.4f} nat")
+    for way in ways[1:]:
+        found = [row["mean distance"] for row in rows if row["way"] == way]
+        print(f"{way}: at the most {max(found):.4f} nat from padded fp32")
     if between:
         print(f"between seeds at the least {min(between):.4f} nat")
 
@@ -72,6 +83,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--batch-tokens", type=int, default=16384)
     parser.add_argument("--max-length", type=int, default=128)
+    parser.add_argument("--ways", default="packed", help="packed, fp8 or both")
+    parser.add_argument("--optimizer", default="adamw")
     parser.add_argument("--device", default="auto")
     parser.add_argument(
         "--out", type=Path, default=Path("build/precision_curves.json")
@@ -131,11 +144,8 @@ def spread(batch: Batch) -> Batch:
     )
 
 
-def train(arguments: argparse.Namespace, seed: int, is_plain: bool) -> Curve:
+def train(arguments: argparse.Namespace, seed: int, way: str) -> Curve:
     """Returns the loss of every step."""
-    choices: dict[str, Any] = (
-        {"precision": "fp32", "compiles": False} if is_plain else {}
-    )
     plan = make_plan(
         arguments.data,
         preset=arguments.preset,
@@ -146,10 +156,11 @@ def train(arguments: argparse.Namespace, seed: int, is_plain: bool) -> Curve:
         held_out_share=0.0,
         dropout=0.0,
         seed=seed,
-        **choices,
+        optimizer=arguments.optimizer,
+        **WAYS[way],
     )
     trainer = assemble(plan, Processes()).trainer
-    if is_plain:
+    if way == "padded":
         trainer.source = PaddedSource(trainer.source)
     losses: list[float] = []
 
@@ -162,8 +173,7 @@ def train(arguments: argparse.Namespace, seed: int, is_plain: bool) -> Curve:
     del trainer
     # 每个模型各自编译：不清掉旧的，几个种子之后就到了重编译的上限
     clean(device)
-    name = "padded fp32" if is_plain else "packed, as bert pretrain"
-    print(f"seed {seed}, {name}: {np.mean(losses[-WINDOW:]):.4f}", flush=True)
+    print(f"seed {seed}, {way}: {np.mean(losses[-WINDOW:]):.4f}", flush=True)
     return np.array(losses)
 
 
@@ -179,14 +189,15 @@ def distance(one: Curve, other: Curve) -> float:
     return float(np.abs(smooth(one) - smooth(other)).mean())
 
 
-def describe(seed: int, fast: Curve, plain: Curve) -> dict[str, Any]:
+def describe(seed: int, way: str, fast: Curve, plain: Curve) -> dict[str, Any]:
     """Makes one row of the table."""
     gaps = np.abs(smooth(fast) - smooth(plain))
     return {
+        "way": way,
         "seed": seed,
-        "first loss, packed": float(fast[0]),
+        "first loss": float(fast[0]),
         "first loss, padded fp32": float(plain[0]),
-        "last loss, packed": float(smooth(fast)[-1]),
+        "last loss": float(smooth(fast)[-1]),
         "last loss, padded fp32": float(smooth(plain)[-1]),
         "mean distance": float(gaps.mean()),
         "greatest distance": float(gaps.max()),

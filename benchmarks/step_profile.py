@@ -7,7 +7,8 @@
 Takes some steps of `bert pretrain` as it is, and sums the time of every kernel
 that PyTorch's profiler saw. Masks are drawn on a stream of their own, so that
 kernels overlap: what the sum has too much is named. What is left of a step is
-time in which the GPU had nothing to do.
+time in which the GPU had nothing to do. "(launches)" is how long Python needs
+to hand a step to the GPU: what it does meanwhile, unless that takes longer.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from torch.profiler import ProfilerActivity, profile
 import report
 from bert_from_scratch import kernels as bert_kernels
 from bert_from_scratch.train.step_result import StepResult
+from bert_from_scratch.train.trainer import BertTrainer
 from pretrain_throughput import SEED, build, clean, start_in_the_middle
 
 WARM_STEPS = 10
@@ -88,6 +91,7 @@ def profile_steps(
     trainer.fit(plain.note)
     # 停下时还有一步的梯度在算：等它算完，免得记到下面的账上
     torch.cuda.synchronize()
+    launching = time_launches(trainer)
     activities = [ProfilerActivity.CUDA]
     with profile(activities=activities, acc_events=True) as found:
         trainer.fit(Stopwatch(STEPS).note)
@@ -100,7 +104,27 @@ def profile_steps(
         sys.exit("error: PyTorch's profiler saw no kernel (is CUPTI there?)")
     del trainer, assembly
     clean(torch.device("cuda"))
-    return describe(kernels, plain.milliseconds, arguments.top)
+    rows = describe(kernels, plain.milliseconds, arguments.top)
+    share = launching / plain.milliseconds
+    rows.insert(1, {"what": "(launches)", "ms": launching, "share": share})
+    return rows
+
+
+def time_launches(trainer: BertTrainer, num_steps: int = 3) -> float:
+    """Returns how long Python needs for a step, in milliseconds.
+
+    Near the time of a step, it is Python that the GPU waits for.
+    """
+    seconds = []
+    steps = trainer.source.steps(trainer.state.position)
+    for data in islice(steps, num_steps):
+        # 队列空着时开始，发完就停表：GPU 这时还在算
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        taken = trainer._apply(trainer._compute(data.pin_memory()))
+        seconds.append(time.perf_counter() - begin)
+        taken.read()
+    return 1000 * min(seconds)
 
 
 @dataclass(frozen=True)

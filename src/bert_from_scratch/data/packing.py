@@ -5,12 +5,16 @@ from collections import defaultdict, deque
 import numpy as np
 from numpy.typing import NDArray
 
+from bert_from_scratch.data.ahead import Rest, never_rest
+
 IntArray = NDArray[np.int64]
 
 WINDOW = 2048
 
 
-def pack_rows(lengths: IntArray, row_tokens: int) -> list[IntArray]:
+def pack_rows(
+    lengths: IntArray, row_tokens: int, rest: Rest = never_rest
+) -> list[IntArray]:
     """Packs sequences into rows, nearly in their order and nearly full.
 
     A row takes the next sequences as they come; where the next one is too
@@ -19,6 +23,7 @@ def pack_rows(lengths: IntArray, row_tokens: int) -> list[IntArray]:
     Args:
         lengths: Of every sequence, none over `row_tokens`.
         row_tokens: Tokens a row can hold.
+        rest: Called every now and then, for other threads' sake.
 
     Returns:
         For each row, the numbers of its sequences.
@@ -45,6 +50,7 @@ def pack_rows(lengths: IntArray, row_tokens: int) -> list[IntArray]:
             else:
                 break
         rows.append(np.array(row, dtype=np.int64))
+        rest()
     return rows
 
 

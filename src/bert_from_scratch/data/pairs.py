@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bert_from_scratch.data.ahead import Rest, never_rest
 from bert_from_scratch.data.counter_random import below, permutation, uniform
 from bert_from_scratch.data.shards import Documents
 from bert_from_scratch.errors import BertError
@@ -67,6 +68,7 @@ def plan_pairs(
     max_length: int,
     seed: int,
     epoch: int,
+    rest: Rest = never_rest,
 ) -> Sequences:
     """Plans the sentence pairs of one epoch, in training order.
 
@@ -76,6 +78,7 @@ def plan_pairs(
         max_length: Longest input, [CLS] and both [SEP] included.
         seed: Decides everything random, together with `epoch`.
         epoch: Every epoch has other pairs.
+        rest: Called every now and then, for other threads' sake.
     """
     if len(documents) < MIN_DOCUMENTS:
         raise BertError(
@@ -94,6 +97,7 @@ def plan_pairs(
         goes_on = last - position >= 2
         document = document[goes_on]
         first, last = position[goes_on], last[goes_on]
+        rest()
     planned = _concatenate(turns)
     return planned.take(permutation(len(planned), seed, epoch, _ORDER))
 
@@ -104,12 +108,14 @@ def plan_texts(
     max_length: int,
     seed: int,
     epoch: int,
+    rest: Rest = never_rest,
 ) -> Sequences:
     """Plans contiguous texts without pairs; arguments as in `plan_pairs`.
 
     A document that fits is one text; a longer one is cut into texts of full
     length, at places that differ from epoch to epoch.
     """
+    del rest  # there is nothing to interrupt
     budget = max_length - 2
     starts = sentence_ends[documents.first]
     sizes = sentence_ends[documents.last] - starts

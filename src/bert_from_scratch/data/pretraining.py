@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property
 from typing import Self
 
 import numpy as np
 
+from bert_from_scratch.data.ahead import Ahead, Rest
 from bert_from_scratch.data.assembly import SpecialIds, StaticSizes, assemble
 from bert_from_scratch.data.batch import Batch
 from bert_from_scratch.data.masking import MaskingRule, mask_tokens
@@ -125,20 +126,18 @@ class SharedShape:
         self._mask_rate = mask_rate
         self.sizes: StaticSizes | None = None
 
-    def hold(
-        self, shape: BatchShape, rows: list[IntArray], lengths: IntArray
-    ) -> None:
+    def hold(self, shape: BatchShape, plan: "EpochPlan") -> None:
         """Makes it large enough for every micro-batch, and some more."""
         num_rows = shape.rows_a_micro_batch
         num_tokens = num_rows * shape.row_tokens
         num_filler = num_rows + 1
-        largest = num_rows * max(map(len, rows)) + num_filler
+        largest = num_rows * plan.longest_row + num_filler
         if self.sizes is not None and self.sizes.num_sequences >= largest:
             return
         # 留一成余量：以后的 epoch 略有出入时，不必改变形状而重新编译
         num_sequences = _round_up(int(1.1 * largest), 64)
         # 取整最多多出半个词，极短的序列至少要遮一个词，多得更多
-        surplus = np.maximum(1 - self._mask_rate * lengths, 0.5).mean()
+        surplus = np.maximum(1 - self._mask_rate * plan.lengths, 0.5).mean()
         num_slots = int(self._mask_rate * num_tokens + num_sequences * surplus)
         num_slots = _round_up(num_slots, 128)
         self.sizes = StaticSizes(num_tokens, num_sequences, num_slots)
@@ -151,6 +150,11 @@ class EpochPlan:
     sequences: Sequences
     lengths: IntArray
     rows: list[IntArray]
+
+    @cached_property
+    def longest_row(self) -> int:
+        """Number of sequences in the row that has the most."""
+        return max(map(len, self.rows))
 
 
 class PretrainingData:
@@ -202,20 +206,27 @@ class PretrainingData:
             find_word_starts(shards, tokenizer) if whole_word else None
         )
         # 只留最近两个 epoch 的计划：换 epoch 时预取可能同时用到
-        self.plan = lru_cache(maxsize=2)(self._plan)
+        self._plans = Ahead(self._plan, num_kept=2)
 
-    def _plan(self, epoch: int) -> EpochPlan:
+    def plan(self, epoch: int) -> EpochPlan:
+        """Returns what an epoch consists of."""
+        plan = self._plans(epoch)
+        if self._shapes is not None:
+            # 用到时才放大形状：提前算好的计划不该改变这一轮的批次
+            self._shapes.hold(self.shape, plan)
+        return plan
+
+    def _plan(self, epoch: int, rest: Rest) -> EpochPlan:
         sequences = self._plan_sequences(
             self.shards.sentence_ends,
             self.documents,
             self.shape.max_length,
             self.seed,
             self._first_epoch + epoch,
+            rest,
         )
         lengths = sequences.lengths
-        rows = pack_rows(lengths, self.shape.row_tokens)
-        if self._shapes is not None:
-            self._shapes.hold(self.shape, rows, lengths)
+        rows = pack_rows(lengths, self.shape.row_tokens, rest)
         return EpochPlan(sequences, lengths, rows)
 
     @property
@@ -254,6 +265,9 @@ class PretrainingData:
                 is_last = number + 1 == self.num_steps(epoch)
                 place = (epoch + 1, 0) if is_last else (epoch, number + 1)
                 following = replace(position, epoch=place[0], cursor=place[1])
+                if 2 * number >= self.num_steps(epoch):
+                    # 下一轮的计划趁早在后台慢慢做：换轮时不必等它
+                    self._plans.begin(epoch + 1)
                 yield self._step(epoch, number, following)
             epoch, cursor = epoch + 1, 0
 
