@@ -141,6 +141,35 @@ def test_more_queries_than_words_in_one_sequence_are_all_answered() -> None:
     assert distance(*reversed(gradients)) < TOLERANCE
 
 
+def test_rows_with_gaps_between_are_read_and_differentiated_all_the_same() -> (
+    None
+):
+    from bert_from_scratch.kernels.attention import attend, attend_from
+
+    qkv, starts, grad = make([20, 7])
+    bias = torch.zeros(3 * NUM_HEADS * WIDTH, device=DEVICE)
+    wide = torch.cat((qkv, qkv[:, :1]), 1).requires_grad_()
+    with_gaps = wide[:, :3]
+    assert not with_gaps.is_contiguous()
+    leaf = qkv.clone().requires_grad_()
+    pairs = [
+        (attend(with_gaps, bias, starts, 20), attend(leaf, bias, starts, 20)),
+        (
+            attend_from(
+                *(with_gaps[:, 0], with_gaps[:, 1:], bias),
+                *(starts, starts, 20),
+            ),
+            attend(leaf, bias, starts, 20),
+        ),
+    ]
+    for found, expected in pairs:
+        assert distance(found, expected) < TOLERANCE
+        (gradient,) = torch.autograd.grad(found, wide, grad)
+        (right,) = torch.autograd.grad(expected, leaf, grad)
+        assert distance(gradient[:, :3], right) < TOLERANCE
+        assert not gradient[:, 3].any()
+
+
 # 解释器会提醒越界的键溢出；内核随后把它们换成零
 @pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
 def test_scores_far_below_zero_do_not_overflow(
@@ -190,6 +219,21 @@ def test_dropout_leaves_out_single_weights(
         torch.manual_seed(1)
         again = attend(qkv, qkv[0, 0, 0], starts, length, 0.25)
         assert ((again == 0)[:, 0] != is_dropped).any()
+
+
+def test_every_head_leaves_out_other_weights(
+    attend: Callable[..., Tensor],
+) -> None:
+    length = 128
+    starts = torch.tensor([0, length]).int().to(DEVICE)
+    qkv = torch.zeros(length, 3, 2, length, device=DEVICE, dtype=DTYPE)
+    qkv[:, 2] = torch.eye(length)[:, None].to(DEVICE, DTYPE)
+    weights = attend(qkv, qkv.new_zeros(1), starts, length, 0.25)
+    one, other = (weights == 0).unbind(1)
+    # 两个头各丢各的：碰巧相同的占 0.25 ** 2 + 0.75 ** 2
+    assert (one == other).float().mean().item() == pytest.approx(
+        0.625, abs=0.03
+    )
 
 
 def test_the_way_back_leaves_out_the_same_weights(

@@ -1,5 +1,7 @@
 """A model whose attention is the kernels', against one without them."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,14 +28,51 @@ STARTS = torch.tensor([0, 150, 159, 160, 160], dtype=torch.int32)
 PLACES = torch.tensor([9, 3, 155, 80, 0, 0, 159])
 
 
+@pytest.fixture
+def take_kernels(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Lets every model take the kernels from then on."""
+    from bert_from_scratch.kernels import attention
+
+    def take() -> None:
+        for name in ("attend", "attend_from"):
+            monkeypatch.setattr(
+                room, name, getattr(attention, name), raising=False
+            )
+        monkeypatch.setattr(
+            room.MultiHeadSelfAttention, "_suits_kernel", lambda *_: True
+        )
+
+    return take
+
+
+@pytest.mark.skipif(HAS_GPU, reason="a GPU takes the kernels by itself")
+@pytest.mark.parametrize("places", [None, PLACES], ids=["all", "some"])
+def test_dropout_of_attention_reaches_the_kernels(
+    places: Tensor | None, take_kernels: Callable[[], None]
+) -> None:
+    take_kernels()
+    config = replace(CONFIG, attention_probs_dropout_prob=0.5)
+    model = BertModel(config).train()
+    ids = torch.randint(50, (160,))
+
+    def run(seed: int) -> Tensor:
+        torch.manual_seed(seed)
+        output = model(ids, cu_seqlens=STARTS, max_seqlen=150, places=places)
+        states: Tensor = output.hidden_state
+        return states
+
+    assert torch.equal(run(0), run(0))
+    assert not torch.allclose(run(0), run(1), atol=1e-3)
+    model.eval()
+    assert torch.equal(run(0), run(1))
+
+
 @pytest.mark.skipif(HAS_GPU, reason="a GPU takes the kernels by itself")
 @pytest.mark.parametrize("places", [None, PLACES], ids=["all", "some"])
 @pytest.mark.parametrize("is_compiled", [False, True])
 def test_states_and_gradients_are_those_without_kernels(
-    places: Tensor | None, is_compiled: bool, monkeypatch: pytest.MonkeyPatch
+    places: Tensor | None, is_compiled: bool, take_kernels: Callable[[], None]
 ) -> None:
-    from bert_from_scratch.kernels import attention
-
     torch.manual_seed(0)
     model = BertModel(CONFIG).to(DEVICE).train()
     ids = torch.randint(50, (160,))
@@ -41,15 +80,7 @@ def test_states_and_gradients_are_those_without_kernels(
     results: list[list[Tensor]] = []
     for has_kernels in (False, True):
         if has_kernels:
-            for name in ("attend", "attend_from"):
-                monkeypatch.setattr(
-                    room, name, getattr(attention, name), raising=False
-                )
-            monkeypatch.setattr(
-                room.MultiHeadSelfAttention,
-                "_suits_kernel",
-                lambda *_: True,
-            )
+            take_kernels()
         model.zero_grad()
         runner: Any = model
         if has_kernels and is_compiled:

@@ -17,7 +17,9 @@ from bert_from_scratch import BertForPreTraining, WordPieceTokenizer
 from bert_from_scratch.data.phases import Phase
 from bert_from_scratch.data.shards import TokenShards
 from bert_from_scratch.data.steps import Position
+from bert_from_scratch.embeddings.linear import Linear
 from bert_from_scratch.errors import BertError
+from bert_from_scratch.kernels import fp8
 from bert_from_scratch.train import memory, pretrain
 from bert_from_scratch.train.assemble import assemble
 from bert_from_scratch.train.checkpoint import list_checkpoints
@@ -317,6 +319,32 @@ def test_settings_that_do_not_fit_leave_nothing_behind(
             plan_for(shards, tmp_path, num_accumulated=3), out, ignore
         )
     assert not out.exists()
+
+
+def test_fp8_is_for_the_blocks_and_for_gpus_that_have_it(
+    shards: TokenShards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(BertError, match="no fp8 on cpu"):
+        plan_for(shards, tmp_path, precision="fp8")
+    with monkeypatch.context() as patch:
+        patch.setattr(fp8, "exists", lambda device: True)
+        plan = plan_for(shards, tmp_path, precision="fp8", steps=2)
+        model = assemble(plan, Processes()).trainer.model
+        # PyTorch 在 CPU 上也会乘 fp8，只是慢
+        pretrain.start(plan, tmp_path / "run", ignore)
+        with pytest.raises(Interrupted):
+            pretrain.start(plan, tmp_path / "broken", stop_at(1))
+    layers = {
+        name: layer.dense is fp8.dense
+        for name, layer in model.named_modules()
+        if isinstance(layer, Linear)
+    }
+    assert any(layers.values())
+    for name, is_fp8 in layers.items():
+        assert is_fp8 == (".blocks." in name)
+    # 没有 fp8 的机器也不能接着训练
+    with pytest.raises(BertError, match="no fp8 on cpu"):
+        pretrain.resume(tmp_path / "broken", ignore)
 
 
 def test_recomputed_activations_change_no_number(

@@ -12,6 +12,10 @@ import torch
 from torch import Tensor
 
 HALF_TYPES = (torch.bfloat16, torch.float16)
+FP8_TYPE = torch.float8_e4m3fn
+FP8_LARGEST = torch.finfo(FP8_TYPE).max
+# 全零的行也要有比例：零除以它仍是零
+FP8_SMALLEST_SCALE = 1e-12
 MIN_CAPABILITY = (8, 0)
 
 # Triton 随 PyTorch 的 GPU 版本一起安装；没有 GPU 时不导入，命令启动更快

@@ -45,6 +45,13 @@ def _bell_and_cdf(x):
 
 
 @triton.jit
+def _slope(x):
+    """Returns the derivative of GELU."""
+    bell, cdf = _bell_and_cdf(x)
+    return cdf + x * bell * 0.3989422804014327
+
+
+@triton.jit
 def _gelu_kernel(x, out, size, BLOCK: tl.constexpr):
     places = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     mask = places < size
@@ -70,8 +77,7 @@ def _gelu_backward_kernel(
         mask = (first + rows < num_rows)[:, None] & (columns < width)[None, :]
         value = tl.load(x + places, mask=mask, other=0.0).to(tl.float32)
         g = tl.load(grad + places, mask=mask, other=0.0).to(tl.float32)
-        bell, cdf = _bell_and_cdf(value)
-        g *= cdf + value * bell * 0.3989422804014327
+        g *= _slope(value)
         tl.store(dx + places, g.to(dx.dtype.element_ty), mask=mask)
         total += g
     # 先各自求和写出，再由一次小的求和收尾：结果与次序无关，不用原子加法
@@ -117,7 +123,8 @@ def _gelu_backward(grad: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 
 @_gelu_backward.register_fake
 def _(grad: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    size = (triton.cdiv(len(x), ROWS_A_PROGRAM), x.shape[1])
+    # len() 会把符号尺寸定成一个数，长度一变就要重新编译；shape 不会
+    size = (triton.cdiv(x.shape[0], ROWS_A_PROGRAM), x.shape[1])
     return torch.empty_like(x), x.new_empty(size, dtype=torch.float32)
 
 

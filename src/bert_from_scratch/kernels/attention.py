@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bert_from_scratch.kernels import attention_tiles as tiles
 
-# 到这个长度为止，一条序列只有两块，分段不划算
+# 到这个长度为止，一条序列不过两到四块，分段不划算
 MAX_SHORT = 128
 # 每个分块的行数、列数、线程束与流水级数，由 H200 上的测量选定
 FORWARD = {"ROWS": 64, "COLUMNS": 64, "num_warps": 4, "num_stages": 3}
@@ -46,6 +46,8 @@ def attend(
         Mixed values, [T, N, D].
     """
     seed = _draw_seed(cu_seqlens, dropout)
+    # 梯度按连续存放来写，输入也要连续；本来就是的话什么也不做
+    qkv = qkv.contiguous()
     mixed, _ = _attend(
         None, qkv, bias, cu_seqlens, cu_seqlens, seed, max_seqlen, dropout
     )
@@ -77,6 +79,7 @@ def attend_from(
         Mixed values, [P, N, D].
     """
     seed = _draw_seed(cu_seqlens, dropout)
+    queries, kv = queries.contiguous(), kv.contiguous()
     mixed, _ = _attend(
         queries, kv, bias, query_starts, cu_seqlens, seed, max_seqlen, dropout
     )
@@ -89,11 +92,16 @@ def _draw_seed(cu_seqlens: Tensor, dropout: float) -> Tensor:
     return cu_seqlens
 
 
-def _divide(queries: Tensor | None, rest: Tensor) -> tuple[Tensor, ...]:
-    """Returns views of queries, keys and values, each [..., N, D]."""
+def _divide(queries: Tensor | None, joined: Tensor) -> tuple[Tensor, ...]:
+    """Returns views of queries, keys and values, each [..., N, D].
+
+    Args:
+        queries: Queries by themselves, or None.
+        joined: Keys and values side by side, or queries, keys and values.
+    """
     if queries is None:
-        return rest.unbind(1)
-    return queries, *rest.unbind(1)
+        return joined.unbind(1)
+    return queries, *joined.unbind(1)
 
 
 def _describe(q: Tensor, k: Tensor, max_seqlen: int, dropout: float) -> Any:
@@ -111,7 +119,7 @@ def _describe(q: Tensor, k: Tensor, max_seqlen: int, dropout: float) -> Any:
 @torch.library.custom_op("bert::attend", mutates_args=())
 def _attend(
     queries: Tensor | None,
-    rest: Tensor,
+    joined: Tensor,
     bias: Tensor,
     query_starts: Tensor,
     cu_seqlens: Tensor,
@@ -120,7 +128,7 @@ def _attend(
     dropout: float,
 ) -> tuple[Tensor, Tensor]:
     del bias
-    q, k, v = _divide(queries, rest)
+    q, k, v = _divide(queries, joined)
     mixed, logsums = _allocate(q)
     tiles.forward[_grid(q, cu_seqlens, max_seqlen, FORWARD["ROWS"])](
         q,
@@ -151,7 +159,7 @@ def _allocate(q: Tensor) -> tuple[Tensor, Tensor]:
 @_attend.register_fake
 def _(
     queries: Tensor | None,
-    rest: Tensor,
+    joined: Tensor,
     bias: Tensor,
     query_starts: Tensor,
     cu_seqlens: Tensor,
@@ -159,14 +167,14 @@ def _(
     max_seqlen: int,
     dropout: float,
 ) -> tuple[Tensor, Tensor]:
-    return _allocate(_divide(queries, rest)[0])
+    return _allocate(_divide(queries, joined)[0])
 
 
 @torch.library.custom_op("bert::attend_backward", mutates_args=())
 def _attend_backward(
     grad: Tensor,
     queries: Tensor | None,
-    rest: Tensor,
+    joined: Tensor,
     mixed: Tensor,
     logsums: Tensor,
     query_starts: Tensor,
@@ -175,10 +183,10 @@ def _attend_backward(
     max_seqlen: int,
     dropout: float,
 ) -> tuple[Tensor, Tensor]:
-    q, k, v = _divide(queries, rest)
-    # 没有单独的查询时，它的梯度就在 rest 的梯度里，另一个是空的
-    alone, others = _allocate_gradients(queries, rest)
-    dq, dk, dv = _divide(None if queries is None else alone, others)
+    q, k, v = _divide(queries, joined)
+    # 没有单独的查询时，它的梯度就在 of_joined 里，另一个是空的
+    of_queries, of_joined = _allocate_gradients(queries, joined)
+    dq, dk, dv = _divide(None if queries is None else of_queries, of_joined)
     deltas = torch.empty_like(logsums)
     common = (
         *(logsums, query_starts, cu_seqlens, seed),
@@ -194,21 +202,21 @@ def _attend_backward(
     tiles.backward_keys[_grid(q, cu_seqlens, max_seqlen, KEYS["COLUMNS"])](
         q, k, v, grad, dk, dv, deltas, *common, **shape, **KEYS
     )
-    return alone, others
+    return of_queries, of_joined
 
 
 def _allocate_gradients(
-    queries: Tensor | None, rest: Tensor
+    queries: Tensor | None, joined: Tensor
 ) -> tuple[Tensor, Tensor]:
-    alone = rest.new_empty(0 if queries is None else queries.shape)
-    return alone, torch.empty_like(rest)
+    of_queries = joined.new_empty(0 if queries is None else queries.shape)
+    return of_queries, torch.empty_like(joined)
 
 
 @_attend_backward.register_fake
 def _(
     grad: Tensor,
     queries: Tensor | None,
-    rest: Tensor,
+    joined: Tensor,
     mixed: Tensor,
     logsums: Tensor,
     query_starts: Tensor,
@@ -217,7 +225,7 @@ def _(
     max_seqlen: int,
     dropout: float,
 ) -> tuple[Tensor, Tensor]:
-    return _allocate_gradients(queries, rest)
+    return _allocate_gradients(queries, joined)
 
 
 def _grid(
@@ -230,25 +238,25 @@ def _grid(
 def _save(
     ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]
 ) -> None:
-    queries, rest, bias, query_starts, cu_seqlens, seed, *others = inputs
+    queries, joined, bias, query_starts, cu_seqlens, seed, *settings = inputs
     ctx.save_for_backward(
-        queries, rest, *output, query_starts, cu_seqlens, seed
+        queries, joined, *output, query_starts, cu_seqlens, seed
     )
-    ctx.rest = others
+    ctx.settings = settings
     ctx.bias_dtype = bias.dtype
 
 
 def _differentiate(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Any, ...]:
-    queries, *others = ctx.saved_tensors
-    alone, rest = _attend_backward(
-        grad.contiguous(), queries, *others, *ctx.rest
+    queries, *saved = ctx.saved_tensors
+    of_queries, of_joined = _attend_backward(
+        grad.contiguous(), queries, *saved, *ctx.settings
     )
-    dq, _, dv = _divide(None if queries is None else alone, rest)
+    separate = None if queries is None else of_queries
+    dq, _, dv = _divide(separate, of_joined)
     query, value = (x.flatten(1).sum(0, dtype=torch.float32) for x in (dq, dv))
     # 键的偏置没有梯度：所有打分一起加减，softmax 看不见
     dbias = torch.cat((query, torch.zeros_like(query), value))
-    of_queries = None if queries is None else alone
-    return of_queries, rest, dbias.to(ctx.bias_dtype), *[None] * 5
+    return separate, of_joined, dbias.to(ctx.bias_dtype), *[None] * 5
 
 
 _attend.register_autograd(_differentiate, setup_context=_save)

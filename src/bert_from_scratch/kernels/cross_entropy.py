@@ -110,8 +110,8 @@ def _cross_entropy(
 def _(
     logits: Tensor, labels: Tensor, num_words: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    losses = logits.new_empty(len(labels), dtype=torch.float32)
-    is_right = labels.new_empty(len(labels), dtype=torch.int32)
+    losses = logits.new_empty(labels.shape[0], dtype=torch.float32)
+    is_right = labels.new_empty(labels.shape[0], dtype=torch.int32)
     return losses, is_right, torch.empty_like(losses)
 
 

@@ -16,15 +16,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bert_from_scratch.kernels import EXIST, usable
+from bert_from_scratch.errors import BertError
+from bert_from_scratch.kernels import (
+    EXIST,
+    FP8_LARGEST,
+    FP8_SMALLEST_SCALE,
+    FP8_TYPE,
+    usable,
+)
 
 if EXIST:
     from bert_from_scratch.kernels import fp8_rows
 
-DTYPE = torch.float8_e4m3fn
-LARGEST = torch.finfo(DTYPE).max
-# 全零的行也要有比例：零除以它仍是零
-SMALLEST_SCALE = 1e-12
 # 矩阵单元要求两边的宽度都对齐到这个数
 ALIGNMENT = 16
 MIN_CAPABILITY = (8, 9)
@@ -42,13 +45,24 @@ def exists(device: torch.device) -> bool:
     )
 
 
+def require(device: torch.device) -> None:
+    """Refuses a device that does not multiply in fp8 by itself."""
+    if not exists(device):
+        least = ".".join(map(str, MIN_CAPABILITY))
+        raise BertError(
+            f"There is no fp8 on {device.type} here: it takes an NVIDIA GPU of "
+            f"compute capability {least} or newer.",
+            hint="use --precision bf16, or auto",
+        )
+
+
 def suits(weight: Tensor) -> bool:
     """Returns whether a weight, [N, K], has a shape that can be multiplied."""
     return not any(size % ALIGNMENT for size in weight.shape)
 
 
 def dense(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Computes x W' + b, in fp8 where gradients are wanted.
+    """Computes x W' + b, in fp8 unless gradients are switched off.
 
     Args:
         x: Float [..., K].
@@ -103,9 +117,9 @@ def quantise(x: Tensor) -> Rows:
     x = x.contiguous()
     if usable(x):
         return fp8_rows.quantise(x)
-    scale = x.abs().amax(1, keepdim=True).float() / LARGEST
-    scale = scale.clamp(min=SMALLEST_SCALE)
-    return (x.float() * (1 / scale)).to(DTYPE), scale
+    scale = x.abs().amax(1, keepdim=True).float() / FP8_LARGEST
+    scale = scale.clamp(min=FP8_SMALLEST_SCALE)
+    return (x.float() * (1 / scale)).to(FP8_TYPE), scale
 
 
 def multiply(
@@ -140,9 +154,15 @@ class _Dense(torch.autograd.Function):
         """Returns the gradients of all three."""
         (grad,) = grads
         x, weight = ctx.saved_tensors
-        dx = multiply(quantise(grad), quantise(weight.t()), x.dtype)
-        dbias = grad.sum(0) if ctx.needs_input_grad[2] else None
-        return dx, grad.t() @ x, dbias
+        wants_x, wants_weight, wants_bias = ctx.needs_input_grad
+        dx = None
+        if wants_x:
+            dx = multiply(quantise(grad), quantise(weight.t()), x.dtype)
+        return (
+            dx,
+            grad.t() @ x if wants_weight else None,
+            grad.sum(0) if wants_bias else None,
+        )
 
 
 class _FeedForward(torch.autograd.Function):

@@ -8,12 +8,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from bert_from_scratch.kernels.activation import _bell_and_cdf
+from bert_from_scratch import kernels
+from bert_from_scratch.kernels import FP8_TYPE
+from bert_from_scratch.kernels.activation import _bell_and_cdf, _slope
 
-DTYPE = torch.float8_e4m3fn
-LARGEST = tl.constexpr(torch.finfo(DTYPE).max)
-# 全零的行也要有比例：零除以它仍是零
-SMALLEST_SCALE = tl.constexpr(1e-12)
+LARGEST = tl.constexpr(kernels.FP8_LARGEST)
+SMALLEST_SCALE = tl.constexpr(kernels.FP8_SMALLEST_SCALE)
 # 一个程序一次看这么多数；窄的行几行一起
 BLOCK = 4096
 COLUMNS = 1024
@@ -103,8 +103,7 @@ def _gelu_backward_kernel(
             mask = part * COLUMNS + columns < width
             value = tl.load(x + places, mask=mask, other=0.0).to(tl.float32)
             g = tl.load(grad + places, mask=mask, other=0.0).to(tl.float32)
-            bell, cdf = _bell_and_cdf(value)
-            g *= cdf + value * bell * 0.3989422804014327
+            g *= _slope(value)
             new_totals = new_totals + (totals[part] + g,)
             g = g.to(dx.dtype.element_ty)
             tl.store(dx + places, g, mask=mask)
@@ -121,7 +120,7 @@ def _gelu_backward_kernel(
         tl.store(sums + places, totals[part], mask=places < width)
 
 
-def _divide(width: int) -> dict[str, int]:
+def _lay_out(width: int) -> dict[str, int]:
     """Returns how a row is divided among parts and threads."""
     columns = min(triton.next_power_of_2(width), COLUMNS)
     return {
@@ -133,8 +132,8 @@ def _divide(width: int) -> dict[str, int]:
 
 def _make_room(x: Tensor) -> tuple[Tensor, Tensor]:
     """Returns room for rows in fp8, and for their scales."""
-    scales = x.new_empty((len(x), 1), dtype=torch.float32)
-    return torch.empty_like(x, dtype=DTYPE), scales
+    scales = x.new_empty((x.shape[0], 1), dtype=torch.float32)
+    return torch.empty_like(x, dtype=FP8_TYPE), scales
 
 
 @torch.library.custom_op("bert::quantise", mutates_args=())
@@ -175,7 +174,7 @@ def gelu(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     num_rows, width = x.shape
     if num_rows:
         _gelu_kernel[(num_rows,)](
-            *(x, out, rows8, scales, width), **_divide(width)
+            *(x, out, rows8, scales, width), **_lay_out(width)
         )
     return out, rows8, scales
 
@@ -208,13 +207,13 @@ def gelu_backward(
         _gelu_backward_kernel[(num_programs,)](
             *(x, grad, dx, rows8, scales, sums, num_rows, width),
             NUM_ROWS=ROWS_A_PROGRAM,
-            **_divide(width),
+            **_lay_out(width),
         )
     return dx, rows8, scales, sums
 
 
 @gelu_backward.register_fake
 def _(grad: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    size = (triton.cdiv(len(x), ROWS_A_PROGRAM), x.shape[1])
+    size = (triton.cdiv(x.shape[0], ROWS_A_PROGRAM), x.shape[1])
     sums = x.new_empty(size, dtype=torch.float32)
     return torch.empty_like(x), *_make_room(x), sums

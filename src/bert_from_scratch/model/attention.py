@@ -78,7 +78,7 @@ class MultiHeadSelfAttention(nn.Module):
     ) -> Tensor:
         """Attends by our own kernel, which also gives the bias its gradient."""
         bias = self.qkv.bias
-        qkv = self.qkv.multiply(x, self.qkv.weight, bias.detach())
+        qkv = self.qkv.dense(x, self.qkv.weight, bias.detach())
         return attend(
             qkv.unflatten(-1, (3, self.num_heads, -1)),
             bias,
@@ -98,9 +98,9 @@ class MultiHeadSelfAttention(nn.Module):
         bias = self.qkv.bias
         of_queries, of_rest = self.qkv.weight.split((width, 2 * width))
         query_bias, rest_bias = bias.detach().split((width, 2 * width))
-        multiply = self.qkv.multiply
-        queries = multiply(select(x, ordered), of_queries, query_bias)
-        kv = multiply(x, of_rest, rest_bias)
+        dense = self.qkv.dense
+        queries = dense(select(x, ordered), of_queries, query_bias)
+        kv = dense(x, of_rest, rest_bias)
         mixed = attend_from(
             queries.unflatten(-1, (self.num_heads, -1)),
             kv.unflatten(-1, (2, self.num_heads, -1)),

@@ -55,13 +55,13 @@ class FeedForward(nn.Module):
     def _learns_in_fp8(self) -> bool:
         layers = (self.expand, self.contract)
         return torch.is_grad_enabled() and all(
-            layer.multiply is fp8.dense for layer in layers
+            layer.dense is fp8.dense for layer in layers
         )
 
     def _expand_by_kernel(self, x: Tensor) -> Tensor:
         """Expands and activates; one pass back finds the bias's gradient."""
         weight, bias = self.expand.weight, self.expand.bias
-        return gelu(self.expand.multiply(x, weight, bias.detach()), bias)
+        return gelu(self.expand.dense(x, weight, bias.detach()), bias)
 
 
 class TransformerBlock(nn.Module):

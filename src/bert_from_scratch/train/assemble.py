@@ -15,6 +15,7 @@ from bert_from_scratch.data.phases import PhasedData
 from bert_from_scratch.data.shards import Documents, TokenShards
 from bert_from_scratch.embeddings.linear import train_in_fp8
 from bert_from_scratch.errors import BertError
+from bert_from_scratch.kernels import fp8
 from bert_from_scratch.model.device import choose_device
 from bert_from_scratch.model.directory import find
 from bert_from_scratch.objectives.growth import grow_vocabulary
@@ -54,6 +55,9 @@ def assemble(plan: PretrainingPlan, processes: Processes) -> Assembly:
     if plan.training.shards_weights and processes.count == 1:
         logger.warning("--shard has no effect on one process; use torchrun.")
     device = choose_device(plan.device)
+    if plan.training.precision == "fp8":
+        # 恢复的训练也要查：它可能换了一台机器
+        fp8.require(device)
     if device.type == "cpu" and plan.num_threads is not None:
         torch.set_num_threads(plan.num_threads)
     shards = _open_shards(plan)

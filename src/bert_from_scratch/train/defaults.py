@@ -148,13 +148,7 @@ def make_plan(
 def _choose_precision(name: str, device: torch.device) -> Precision:
     if name != "fp8":
         return choose_precision(name, device)
-    if not fp8.exists(device):
-        raise BertError(
-            f"There is no fp8 on {device.type} here: it takes an NVIDIA GPU of "
-            f"compute capability {'.'.join(map(str, fp8.MIN_CAPABILITY))} or "
-            "newer.",
-            hint="use --precision bf16, or auto",
-        )
+    fp8.require(device)
     return "fp8"
 
 

@@ -137,7 +137,8 @@ def orthogonalise(matrices: Tensor) -> Tensor:
     for _ in range(NUM_ITERATIONS):
         gram = x @ x.mT
         gram = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
-        # a 加在小方阵的对角线上，与 a 倍的 x 是一回事，却少读写一遍大矩阵
+        # a 加在小方阵的对角线上：除了舍入，与加上 a 倍的 x 是一回事，却少读
+        # 写一遍大矩阵
         gram.diagonal(dim1=1, dim2=2).add_(a)
         x = gram @ x
     return x.mT if is_tall else x

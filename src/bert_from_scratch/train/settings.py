@@ -31,7 +31,7 @@ class TrainingSettings:
         max_gradient_norm: Gradients are scaled down to it.
         num_accumulated: Micro-batches a step, on every process.
         precision: Of activations; weights stay float32. "fp8": bf16, with
-            the products of the blocks in fp8.
+            the products of the blocks in fp8, but for weights' gradients.
         compiles: Whether to use torch.compile.
         has_static_shapes: Whether all batches have one shape, so that code
             compiled for it alone is the fastest.
