@@ -194,4 +194,4 @@ def time_both(run: Callable[[], object], repeats: int = 20) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    report.run(main)

@@ -325,4 +325,4 @@ def crossing(values: list[float], costs: list[float]) -> float | None:
 
 
 if __name__ == "__main__":
-    main()
+    report.run(main)

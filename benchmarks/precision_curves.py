@@ -12,6 +12,7 @@ against the distance between seeds.
 """
 
 import argparse
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,6 +44,8 @@ Curve = NDArray[np.float64]
 def main() -> None:
     """Trains every seed every way and compares the curves."""
     arguments = parse_arguments()
+    if arguments.steps < WINDOW:
+        sys.exit(f"error: --steps must be at least {WINDOW}")
     seeds = range(arguments.seeds)
     ways = ["padded", *arguments.ways.split(",")]
     curves = {
@@ -205,4 +208,4 @@ def describe(seed: int, way: str, fast: Curve, plain: Curve) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    report.run(main)

@@ -21,6 +21,7 @@ is compared where both have room for equally many tokens.
 import argparse
 import gc
 import math
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -64,11 +65,18 @@ def main() -> None:
     end = process_start() + arguments.seconds
     run = report.describe_run(SEED)
     rows: list[dict[str, Any]] = []
-    for case in arguments.cases.split(","):
-        preset, length = case.split(":")
+    for preset, length in map(read_case, arguments.cases.split(",")):
         for dropout in map(float, arguments.dropout.split(",")):
-            rows += measure(arguments, preset, int(length), dropout, end)
+            rows += measure(arguments, preset, length, dropout, end)
             report.write(arguments.out, run, rows)
+
+
+def read_case(text: str) -> tuple[str, int]:
+    """Reads "base:128" into preset and length."""
+    preset, _, length = text.partition(":")
+    if not length.isdigit():
+        sys.exit(f"error: {text} is not of the form PRESET:LENGTH")
+    return preset, int(length)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -357,4 +365,4 @@ def print_verdict(rows: list[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    report.run(main)

@@ -5,6 +5,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,17 @@ from rich.console import Console
 from rich.table import Table
 
 WIDTH = 200
+
+
+def run(main: Callable[[], object]) -> None:
+    """Runs a script; what a user did wrong ends it without a traceback."""
+    from bert_from_scratch.errors import BertError
+
+    try:
+        main()
+    except BertError as error:
+        hint = f"\nhint: {error.hint}" if error.hint else ""
+        sys.exit(f"error: {error.message}{hint}")
 
 
 def data_dir() -> Path:

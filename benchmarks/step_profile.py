@@ -30,7 +30,13 @@ import report
 from bert_from_scratch import kernels as bert_kernels
 from bert_from_scratch.train.step_result import StepResult
 from bert_from_scratch.train.trainer import BertTrainer
-from pretrain_throughput import SEED, build, clean, start_in_the_middle
+from pretrain_throughput import (
+    SEED,
+    build,
+    clean,
+    read_case,
+    start_in_the_middle,
+)
 
 WARM_STEPS = 10
 STEPS = 20
@@ -64,8 +70,7 @@ def main() -> None:
     run = report.describe_run(SEED)
     rows: list[dict[str, Any]] = []
     for case in arguments.cases.split(","):
-        preset, length = case.split(":")
-        found = profile_steps(arguments, preset, int(length))
+        found = profile_steps(arguments, *read_case(case))
         rows += [{"case": case, **row} for row in found]
         report.write(arguments.out, run, rows)
 
@@ -223,4 +228,4 @@ def find_kind(name: str, own: Mapping[str, str]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    report.run(main)

@@ -100,4 +100,4 @@ def judge(
 
 
 if __name__ == "__main__":
-    main()
+    report.run(main)

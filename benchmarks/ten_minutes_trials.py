@@ -3,26 +3,29 @@
     python benchmarks/ten_minutes_trials.py DATA HELD [--minutes 0.75]
         [--trial "lr=1e-3"] [--trial "mask_rate=0.2 phases=128:1"] ...
         [--rival "lr=3e-4 rows=512"] ... [--always "preset=mini"]
-        [--seconds 560] [--device auto] [--out FILE.json]
+        [--rivals-always "preset=mini"] [--seconds 560] [--device auto]
+        [--out FILE.json]
 
 A trial is `bert pretrain --recipe ten-minutes` for so many minutes, with some
 options changed, or none (`--trial ""`). Options have the names of
-`bert pretrain`, with `_` for `-`; `betas` are Adam's; those of `--always` hold
-for all trials. A rival is `ten_minutes_peer.py` with its options, likewise.
+`bert pretrain`, with `_` for `-`, and values as in JSON (`betas=[0.9,0.98]`
+are Adam's); those of `--always` hold for all trials. A rival is
+`ten_minutes_peer.py` with its options, likewise with `--rivals-always`.
 The minutes begin when the code is compiled, so each has the same time to
 learn. HELD are token shards of text that is never trained on: all are judged
 on one masked copy of it, by our own model with their weights. What would not
-end before `--seconds` is named and left out.
+end before `--seconds` is named and left out. Exit code 1: a try failed.
 """
 
 import argparse
+import inspect
 import json
 import math
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +47,7 @@ from bert_from_scratch.train.defaults import make_plan
 from bert_from_scratch.train.evaluation import PartResult, evaluate_batches
 from bert_from_scratch.train.processes import Processes
 from bert_from_scratch.train.recipes import TEN_MINUTES
+from bert_from_scratch.train.settings import TrainingSettings
 from bert_from_scratch.train.step_result import NonFiniteLossError, StepResult
 from bert_from_scratch.train.trainer import BertTrainer
 from pretrain_throughput import clean
@@ -70,7 +74,9 @@ def main() -> None:
     end = process_start() + arguments.seconds
     run = report.describe_run(SEED)
     rows: list[dict[str, Any]] = []
-    longest = 0.0
+    longest, num_failed = 0.0, 0
+    for directory in (arguments.data, arguments.held):
+        TokenShards.open(directory)
     tries = [(OURS, try_recipe, text) for text in arguments.trial]
     tries += [(RIVAL, try_rival, text) for text in arguments.rival]
     for who, attempt, text in tries:
@@ -84,12 +90,15 @@ def main() -> None:
         except (BertError, TypeError, ValueError) as error:
             # 一个写错的试验不该毁掉后面的
             print(f"{who}, {text}: {error}", flush=True)
+            num_failed += 1
             continue
         print({k: v for k, v in row.items() if k != "curve"}, flush=True)
         rows.append(row)
         report.save(arguments.out, run, rows)
         longest = max(longest, time.monotonic() - begin)
     report.write(arguments.out, run, rows)
+    if num_failed:
+        sys.exit(f"error: {num_failed} of {len(tries)} tries failed")
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -100,6 +109,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--trial", action="append", default=[])
     parser.add_argument("--rival", action="append", default=[])
     parser.add_argument("--always", default="")
+    parser.add_argument("--rivals-always", default="")
     parser.add_argument("--minutes", type=float, default=0.75)
     parser.add_argument("--seconds", type=float, default=math.inf)
     parser.add_argument("--device", default="auto")
@@ -107,9 +117,27 @@ def parse_arguments() -> argparse.Namespace:
         "--out", type=Path, default=Path("build/ten_minutes_trials.json")
     )
     arguments = parser.parse_args()
-    for text in (arguments.always, *arguments.trial, *arguments.rival):
-        read_options(text)
+    known = inspect.signature(make_plan).parameters.keys() | {
+        field.name for field in fields(TrainingSettings)
+    }
+    for text in (arguments.always, *arguments.trial):
+        for name in read_options(text):
+            if name == "minutes" or NAMES.get(name, name) not in known:
+                parser.error(f"no option of a trial: {name}")
+    for text in arguments.rival:
+        # 写错的在开跑之前就拒绝
+        read_rival(arguments, text)
     return arguments
+
+
+def read_rival(arguments: argparse.Namespace, text: str) -> argparse.Namespace:
+    """Reads the recipe of a rival."""
+    options = read_options(f"{arguments.rivals_always} {text}")
+    words = [
+        f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}")
+        for name, value in options.items()
+    ]
+    return ten_minutes_peer.parse_arguments([str(arguments.data), *words])
 
 
 def read_options(text: str) -> dict[str, Any]:
@@ -173,8 +201,7 @@ def make_row(
 
 def try_rival(arguments: argparse.Namespace, text: str) -> dict[str, Any]:
     """Trains Hugging Face's class for some minutes."""
-    words = [f"--{name}={value}" for name, value in read_options(text).items()]
-    recipe = ten_minutes_peer.parse_arguments([str(arguments.data), *words])
+    recipe = read_rival(arguments, text)
     device = choose_device(arguments.device)
     pairs = PaddedPairs(arguments.data, recipe.rows, recipe.length, SEED)
     model = ten_minutes_peer.build(recipe, pairs.vocab_size, device)
@@ -233,4 +260,4 @@ def held_batches(held_dir: Path) -> Iterator[Batch]:
 
 
 if __name__ == "__main__":
-    main()
+    report.run(main)

@@ -152,6 +152,7 @@ def test_a_plan_says_what_the_run_then_takes(
     options = (
         *("--preset", "tiny", "--batch-tokens", 512),
         *("--max-length", 32, "--epochs", 2),
+        *("--optimizer", "muon", "--dropout", 0, "--precision", "fp32"),
     )
     done = bert("plan", data_path, *options, "--trial", 1, "--json")
     assert done.returncode == 0, done.stderr
@@ -184,6 +185,19 @@ def test_minibert_learns_simple_sentences(
         filled = bert("fill-mask", run, question, "--json")
         (mask,) = json.loads(filled.stdout)["masks"]
         assert mask["candidates"][0]["token"] in answers
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--max-length", 7), ("--max-tokens", 0), ("--seed", -1)],
+)
+def test_an_evaluation_of_nothing_is_refused(
+    tmp_path: Path, option: str, value: int
+) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    done = bert("evaluate", tmp_path, "--data", tmp_path, option, value)
+    assert done.returncode == 2
+    assert f"{option} must be at least" in done.stderr
 
 
 MINIBERT = {

@@ -66,6 +66,7 @@ def test_what_is_typed_comes_before_the_recipe(
         (("--config", "config.json"), "preset"),
         (("--init", "model"), "preset"),
         (("--max-length", "64"), "phases"),
+        (("--batch-tokens", "3000"), "phases"),
     ],
 )
 def test_another_budget_model_or_length_replaces_the_recipes(

@@ -2,6 +2,7 @@
 
 import json
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -267,6 +268,35 @@ def test_a_damaged_checkpoint_is_passed_over(
     assert (newest.parent / f"damaged-{newest.name}").exists()
 
 
+def test_a_run_without_one_whole_checkpoint_says_so(
+    shards: TokenShards, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    plan = plan_for(shards, tmp_path, checkpoint_every=2)
+    run = tmp_path / "run"
+    with pytest.raises(Interrupted):
+        pretrain.start(plan, run, stop_at(3))
+    for path in list_checkpoints(run / "checkpoints"):
+        (path / "state.json").write_text("{")
+    with pytest.raises(BertError, match="No checkpoint is whole") as error:
+        pretrain.resume(run, ignore)
+    assert error.value.hint
+    shutil.rmtree(run / "checkpoints")
+    pretrain.resume(run, ignore)
+    assert "has no checkpoint: it begins at step 1" in caplog.text
+
+
+def test_data_that_was_moved_is_asked_for_by_name(
+    shards: TokenShards, tmp_path: Path
+) -> None:
+    plan = plan_for(shards, tmp_path)
+    with pytest.raises(Interrupted):
+        pretrain.start(plan, tmp_path / "run", stop_at(2))
+    shards.directory.rename(tmp_path / "moved")
+    with pytest.raises(BertError, match="is not there now") as error:
+        pretrain.resume(tmp_path / "run", ignore)
+    assert "put it back" in str(error.value.hint)
+
+
 def test_changed_data_is_refused(shards: TokenShards, tmp_path: Path) -> None:
     plan = plan_for(shards, tmp_path)
     with pytest.raises(Interrupted):
@@ -426,6 +456,9 @@ def test_the_default_budget_grows_with_the_text(
         ({"evaluate_every": -1}, "--eval-every"),
         ({"warmup_steps": -1}, "--warmup-steps"),
         ({"max_length": 3}, "too short"),
+        ({"batch_tokens": 0}, "--batch-tokens must be at least 1"),
+        ({"batch_tokens": 0, "steps": None, "epochs": 1}, "--batch-tokens"),
+        ({"optimizer": "foo"}, "no --optimizer foo"),
         ({"max_length": None, "phases": "32:nan"}, "sum to 1"),
     ],
 )
@@ -468,6 +501,17 @@ def test_settings_without_effect_are_refused_or_named(
     plan = plan_for(shards, tmp_path, shards_weights=True, steps=1)
     pretrain.start(plan, tmp_path / "run", ignore)
     assert "--shard has no effect" in caplog.text
+    caplog.clear()
+    plan_for(shards, tmp_path, warmup_steps=6)
+    assert "never gets to its highest" in caplog.text
+    plan_for(
+        shards, tmp_path, max_length=None, mask_rate=0.3, phases="32:1::0.4"
+    )
+    assert "--mask-rate has no effect" in caplog.text
+    caplog.clear()
+    plan_for(shards, tmp_path, max_length=None, mask_rate=0.3, phases="32:1")
+    plan_for(shards, tmp_path, warmup_steps=5)
+    assert not caplog.messages
 
 
 def test_a_short_warm_up_gets_a_lower_rate(

@@ -13,6 +13,7 @@ from bert_from_scratch.errors import BertError
 if TYPE_CHECKING:
     from bert_from_scratch.data.tasks.recipes import TaskData
 
+DEFAULT_PART = "dev"
 EXAMPLE = (
     "Example: bert evaluate my-run --data held-out.txt; bert evaluate "
     "my-classifier --data test.tsv --out report"
@@ -32,7 +33,7 @@ def evaluate(
     ] = None,
     part: Annotated[
         str, typer.Option(help="Of the recipe: dev, test, ...")
-    ] = "dev",
+    ] = DEFAULT_PART,
     text_column: Annotated[
         str | None, typer.Option(help="Column of the text, name or number.")
     ] = None,
@@ -70,10 +71,11 @@ def evaluate(
         }
         _evaluate_task(model, data, recipe, part, columns, out, device, as_json)
         return
-    if recipe is not None or text_column is not None or out is not None:
+    is_other = part != DEFAULT_PART or recipe is not None or out is not None
+    if is_other or text_column is not None:
         raise BertError(
-            f"{model} is not fine-tuned: --recipe, --text-column and --out "
-            "have no meaning.",
+            f"{model} is not fine-tuned: --recipe, --part, --text-column and "
+            "--out have no meaning.",
             hint="fine-tune it first: bert finetune --help",
         )
     _evaluate_text(model, data, max_length, max_tokens, seed, device, as_json)

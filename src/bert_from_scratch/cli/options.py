@@ -1,7 +1,7 @@
 """Options that several commands have."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -49,5 +49,37 @@ PhasesOption = Annotated[
 ]
 AccumulateOption = Annotated[
     int, typer.Option(help="Parts of a step, to save memory.")
+]
+AddTokensOption = Annotated[
+    Path | None,
+    typer.Option(help="File of new words, as given to bert prepare."),
+]
+OptimizerOption = Annotated[
+    Literal["adamw", "google", "muon"],
+    typer.Option(
+        help="google: Adam without bias correction; muon: orthogonalised "
+        "momentum for the matrices of the blocks."
+    ),
+]
+DropoutOption = Annotated[
+    float | None,
+    typer.Option(help="Of hidden states; by default the model's own."),
+]
+PrecisionOption = Annotated[
+    Literal["auto", "fp32", "bf16", "fp8"],
+    typer.Option(
+        help="auto: bf16 on a GPU, else fp32; fp8: bf16 with faster "
+        "products, on GPUs that have them."
+    ),
+]
+CompileFlag = Annotated[
+    bool | None,
+    typer.Option("--compile/--no-compile", help="By default only on a GPU."),
+]
+RecomputeFlag = Annotated[
+    bool,
+    typer.Option(
+        "--recompute", help="Gradient checkpointing: less memory, slower."
+    ),
 ]
 NoNspFlag = Annotated[bool, typer.Option("--no-nsp", help="No sentence pairs.")]

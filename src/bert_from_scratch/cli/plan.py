@@ -9,17 +9,23 @@ import typer
 from bert_from_scratch.cli.console import print_json, print_table, say
 from bert_from_scratch.cli.options import (
     AccumulateOption,
+    AddTokensOption,
     BatchTokensOption,
+    CompileFlag,
     ConfigOption,
     DeviceOption,
+    DropoutOption,
     EpochsOption,
     InitOption,
     JsonFlag,
     MaxLengthOption,
     MinutesOption,
     NoNspFlag,
+    OptimizerOption,
     PhasesOption,
+    PrecisionOption,
     PresetOption,
+    RecomputeFlag,
     StepsOption,
 )
 from bert_from_scratch.cli.training_progress import format_time
@@ -32,19 +38,25 @@ def plan(
     preset: PresetOption = None,
     config: ConfigOption = None,
     init: InitOption = None,
+    add_tokens: AddTokensOption = None,
     steps: StepsOption = None,
     epochs: EpochsOption = None,
     minutes: MinutesOption = None,
     batch_tokens: BatchTokensOption = None,
     max_length: MaxLengthOption = None,
     phases: PhasesOption = None,
+    optimizer: OptimizerOption = "adamw",
+    dropout: DropoutOption = None,
     accumulate: AccumulateOption = 1,
     no_nsp: NoNspFlag = False,
+    precision: PrecisionOption = "auto",
+    compiles: CompileFlag = None,
+    recompute: RecomputeFlag = False,
     price: Annotated[
-        float | None, typer.Option(help="Of an hour of this machine.")
+        float | None, typer.Option(help="Of an hour of this machine.", min=0)
     ] = None,
     trial: Annotated[
-        float, typer.Option(help="Seconds to measure each phase.")
+        float, typer.Option(help="Seconds to measure each phase.", min=0.1)
     ] = 10.0,
     device: DeviceOption = "auto",
     as_json: JsonFlag = False,
@@ -59,10 +71,16 @@ def plan(
             preset=preset,
             config_path=config,
             init_dir=init,
+            words_path=add_tokens,
             batch_tokens=batch_tokens,
             max_length=max_length,
             phases=phases,
             no_nsp=no_nsp,
+            recomputes=recompute,
+            precision=precision,
+            compiles=compiles,
+            dropout=dropout,
+            optimizer=optimizer,
             device=device,
             steps=steps,
             epochs=epochs,

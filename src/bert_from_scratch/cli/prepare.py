@@ -24,7 +24,8 @@ def prepare(
     tokenizer: Annotated[Path, typer.Option(help="Tokenizer directory.")],
     out: Annotated[Path, typer.Option(help="Directory to make.")],
     workers: Annotated[
-        int | None, typer.Option(help="Processes; by default one a core.")
+        int | None,
+        typer.Option(help="Processes; by default one a core.", min=1),
     ] = None,
     language: Annotated[
         str | None, typer.Option(help="For sentence splitting: en, zh, ...")

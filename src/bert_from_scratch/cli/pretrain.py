@@ -4,24 +4,30 @@ import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from bert_from_scratch.cli.console import print_json, print_table, say
 from bert_from_scratch.cli.options import (
     AccumulateOption,
+    AddTokensOption,
     BatchTokensOption,
+    CompileFlag,
     ConfigOption,
     DeviceOption,
+    DropoutOption,
     EpochsOption,
     InitOption,
     JsonFlag,
     MaxLengthOption,
     MinutesOption,
     NoNspFlag,
+    OptimizerOption,
     PhasesOption,
+    PrecisionOption,
     PresetOption,
+    RecomputeFlag,
     StepsOption,
 )
 from bert_from_scratch.cli.training_progress import format_time, show_training
@@ -74,10 +80,7 @@ def pretrain(
     preset: PresetOption = None,
     config: ConfigOption = None,
     init: InitOption = None,
-    add_tokens: Annotated[
-        Path | None,
-        typer.Option(help="File of new words, as given to bert prepare."),
-    ] = None,
+    add_tokens: AddTokensOption = None,
     steps: StepsOption = None,
     epochs: EpochsOption = None,
     minutes: MinutesOption = None,
@@ -91,17 +94,8 @@ def pretrain(
     warmup_steps: Annotated[
         int | None, typer.Option(help="By default 10,000 or a tenth of all.")
     ] = None,
-    optimizer: Annotated[
-        Literal["adamw", "google", "muon"],
-        typer.Option(
-            help="google: Adam without bias correction; muon: orthogonalised "
-            "momentum for the matrices of the blocks."
-        ),
-    ] = "adamw",
-    dropout: Annotated[
-        float | None,
-        typer.Option(help="Of hidden states; by default the model's own."),
-    ] = None,
+    optimizer: OptimizerOption = "adamw",
+    dropout: DropoutOption = None,
     accumulate: AccumulateOption = 1,
     mask_rate: Annotated[
         float, typer.Option(help="Share of tokens that are hidden.")
@@ -126,25 +120,9 @@ def pretrain(
     keep: Annotated[
         int, typer.Option(help="Newest checkpoints kept, besides the best.")
     ] = 2,
-    precision: Annotated[
-        Literal["auto", "fp32", "bf16", "fp8"],
-        typer.Option(
-            help="auto: bf16 on a GPU, else fp32; fp8: bf16 with faster "
-            "products, on GPUs that have them."
-        ),
-    ] = "auto",
-    compiles: Annotated[
-        bool | None,
-        typer.Option(
-            "--compile/--no-compile", help="By default only on a GPU."
-        ),
-    ] = None,
-    recompute: Annotated[
-        bool,
-        typer.Option(
-            "--recompute", help="Gradient checkpointing: less memory, slower."
-        ),
-    ] = False,
+    precision: PrecisionOption = "auto",
+    compiles: CompileFlag = None,
+    recompute: RecomputeFlag = False,
     shard: Annotated[
         bool,
         typer.Option("--shard", help="With torchrun: FSDP2 instead of DDP."),
@@ -173,7 +151,7 @@ def pretrain(
         minutes = _typed(context, "minutes", minutes)
     if config is not None or init is not None:
         preset = _typed(context, "preset", preset)
-    if max_length is not None:
+    if max_length is not None or _typed(context, "batch_tokens", True):
         phases = _typed(context, "phases", phases)
     plan = make_plan(
         data,
@@ -251,11 +229,15 @@ def _announce(plan: "PretrainingPlan") -> None:
         if (value := getattr(training, name)) is not None
     )
     lengths = dict.fromkeys(str(phase.max_length) for phase in plan.phases)
+    sizes = dict.fromkeys(
+        f"{phase.batch_tokens or plan.batch_tokens:,}" for phase in plan.phases
+    )
     threads = f", {plan.num_threads} threads" if plan.num_threads else ""
     say(
         f"BERT-{plan.preset or 'custom'}: {model.num_hidden_layers} layers of "
-        f"{model.hidden_size}; {budget}, {plan.batch_tokens:,} tokens a step, "
-        f"length {', '.join(lengths)}, lr {training.learning_rate:g}, "
+        f"{model.hidden_size}; {budget}, {' then '.join(sizes)} tokens "
+        f"a step, length {' then '.join(lengths)}, "
+        f"lr {training.learning_rate:g}, "
         f"{training.precision} on {choose_device(plan.device)}{threads}."
     )
 

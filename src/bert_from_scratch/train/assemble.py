@@ -86,6 +86,11 @@ def assemble(plan: PretrainingPlan, processes: Processes) -> Assembly:
 
 
 def _open_shards(plan: PretrainingPlan) -> TokenShards:
+    if not Path(plan.data_dir).exists():
+        raise BertError(
+            f"The run's data was in {plan.data_dir}, and is not there now.",
+            hint="put it back, or start a new run with --init RUN",
+        )
     shards = TokenShards.open(plan.data_dir)
     if shards.meta.sha256 != plan.data_sha256:
         raise BertError(

@@ -34,6 +34,7 @@ LARGE_LEARNING_RATE = 2e-4
 INIT_LEARNING_RATE = 1e-4
 
 MAX_LENGTH = 128
+MASK_RATE = 0.15
 GPU_BATCH_TOKENS = 65536
 CPU_BATCH_TOKENS = 4096
 MIN_BATCH_TOKENS = 256
@@ -66,7 +67,7 @@ def make_plan(
     compiles: bool | None = None,
     learning_rate: float | None = None,
     dropout: float | None = None,
-    mask_rate: float = 0.15,
+    mask_rate: float = MASK_RATE,
     whole_word: bool = False,
     held_out_share: float = 0.01,
     recomputes: bool = False,
@@ -104,6 +105,8 @@ def make_plan(
     model = _set_dropout(model, dropout, has_own=config_path is not None)
     if batch_tokens is None:
         batch_tokens = _choose_batch(meta.num_tokens, is_gpu)
+    if batch_tokens < 1:
+        raise BertError(f"--batch-tokens must be at least 1: {batch_tokens}.")
     budgets = ("steps", "epochs", "minutes")
     if all(settings.get(name) is None for name in budgets):
         settings |= budget(meta.num_tokens, batch_tokens)
@@ -113,12 +116,18 @@ def make_plan(
         warmup_steps = _count_warmup(settings, meta.num_tokens, batch_tokens)
         if warmup_steps is not None:
             learning_rate = min(learning_rate, warmup_steps * rise)
+    _warn_of_warmup(settings, meta.num_tokens, batch_tokens)
     if settings.get("minutes") is not None:
         settings["reserved_seconds"] = _reserve(model, settings["minutes"])
     if is_gpu and num_threads is not None:
         logger.warning("--threads has no effect on a GPU.")
     if not is_gpu and num_threads is None:
         num_threads = choose_threads(model.hidden_size)
+    chosen_phases = _choose_phases(phases, max_length)
+    if mask_rate != MASK_RATE and all(
+        phase.mask_rate is not None for phase in chosen_phases
+    ):
+        logger.warning("--mask-rate has no effect: each phase has its own.")
     return PretrainingPlan(
         data_dir=str(data_dir.resolve()),
         data_sha256=meta.sha256,
@@ -134,7 +143,7 @@ def make_plan(
         init_dir=None if init_dir is None else str(init_dir.resolve()),
         num_added=num_added,
         batch_tokens=batch_tokens,
-        phases=_choose_phases(phases, max_length),
+        phases=chosen_phases,
         with_pairs=not no_nsp,
         mask_rate=mask_rate,
         whole_word=whole_word,
@@ -181,12 +190,35 @@ def _count_warmup(
     """Returns about how many steps the warm-up has; None: minutes decide."""
     if settings.get("warmup_steps") is not None:
         return max(int(settings["warmup_steps"]), 1)
+    steps = _count_steps(settings, num_tokens, batch_tokens)
+    if steps is None:
+        return None
+    return max(min(MAX_WARMUP_STEPS, int(WARMUP_SHARE * steps)), 1)
+
+
+def _count_steps(
+    settings: dict[str, Any], num_tokens: int, batch_tokens: int
+) -> int | None:
+    """Returns about how many steps a run has; None: minutes decide."""
     if settings.get("minutes") is not None:
         return None
-    steps = settings.get("steps")
-    if steps is None:
-        steps = settings["epochs"] * max(num_tokens // batch_tokens, 1)
-    return max(min(MAX_WARMUP_STEPS, int(WARMUP_SHARE * steps)), 1)
+    if settings.get("steps") is not None:
+        return int(settings["steps"])
+    return int(settings["epochs"] * max(num_tokens // batch_tokens, 1))
+
+
+def _warn_of_warmup(
+    settings: dict[str, Any], num_tokens: int, batch_tokens: int
+) -> None:
+    warmup = settings.get("warmup_steps")
+    steps = _count_steps(settings, num_tokens, batch_tokens)
+    if warmup is not None and steps is not None and warmup >= steps:
+        logger.warning(
+            "The warm-up of %d steps is as long as the run of about %d: the "
+            "learning rate never gets to its highest.",
+            warmup,
+            steps,
+        )
 
 
 def _choose_batch(num_tokens: int, is_gpu: bool) -> int:

@@ -16,6 +16,7 @@ from bert_from_scratch.model.directory import find
 from bert_from_scratch.objectives.pretraining import BertForPreTraining
 from bert_from_scratch.tokenizer import WordPieceTokenizer
 from bert_from_scratch.train.evaluation import evaluate_batches
+from bert_from_scratch.train.pretraining_plan import MIN_LENGTH
 
 BATCH_TOKENS = 8192
 
@@ -58,6 +59,13 @@ def evaluate(
         seed: Decides pairs and masks.
         device: Where to compute.
     """
+    for flag, value, least in (
+        ("--max-length", max_length, MIN_LENGTH),
+        ("--max-tokens", max_tokens, 1),
+        ("--seed", seed, 0),
+    ):
+        if value < least:
+            raise BertError(f"{flag} must be at least {least}: {value}.")
     model_dir = find(model_dir)
     tokenizer = WordPieceTokenizer.load(model_dir)
     if (data / "meta.json").is_file():

@@ -1,5 +1,6 @@
 """Pre-training from start to end: a plan, a run directory, a model."""
 
+import logging
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -13,7 +14,7 @@ from bert_from_scratch.model.device import choose_device
 from bert_from_scratch.objectives.pretraining import BertForPreTraining
 from bert_from_scratch.tokenizer import WordPieceTokenizer
 from bert_from_scratch.train.assemble import assemble
-from bert_from_scratch.train.checkpoint import whole_weights
+from bert_from_scratch.train.checkpoint import list_checkpoints, whole_weights
 from bert_from_scratch.train.curve import draw_curve
 from bert_from_scratch.train.evaluation import PartResult
 from bert_from_scratch.train.flops import flops_per_token, peak_flops
@@ -29,6 +30,8 @@ from bert_from_scratch.train.restoring import restore_newest
 from bert_from_scratch.train.run_directory import RunDirectory
 from bert_from_scratch.train.step_result import NonFiniteLossError
 from bert_from_scratch.train.trainer import BertTrainer
+
+logger = logging.getLogger(__name__)
 
 Report = Callable[[Progress], None]
 
@@ -100,6 +103,8 @@ def resume(
             hint=f"train on with: bert pretrain DATA --init {directory} "
             "--out NEW",
         )
+    if not list_checkpoints(run.checkpoints_dir):
+        logger.warning("%s has no checkpoint: it begins at step 1.", directory)
     processes = join_processes(choose_device(plan.device))
     return _train_or_explain(plan, run, processes, report, begun)
 

@@ -108,7 +108,9 @@ class PretrainingPlan:
             )
         except (KeyError, TypeError) as error:
             raise BertError(
-                f"The run's config.json is not one of this version: {error}."
+                f"The run's config.json is not one of this version: {error}.",
+                hint="name the directory of a run; from a model, train on "
+                "with --init MODEL",
             ) from error
 
     def mask_rate_of(self, phase: Phase) -> float:

@@ -38,7 +38,10 @@ def restore_newest(
         break
     else:
         if error is not None and not may_start_anew:
-            raise error
+            raise BertError(
+                f"No checkpoint is whole. {error.message}",
+                hint="start a new run with the same options",
+            )
     trainer.processes.wait()
     for path in damaged if trainer.processes.is_first else ():
         # 让出名字：走到同一步时要能重新写

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from bert_from_scratch.errors import BertError
 
@@ -79,6 +79,15 @@ class TrainingSettings:
             )
         if not 0 < given[0] < math.inf:
             raise BertError(f"The budget must be positive, got {given[0]}.")
+        for flag, name, known in (
+            ("--optimizer", self.optimizer, get_args(OptimizerName)),
+            ("--precision", self.precision, get_args(Precision)),
+        ):
+            if name not in known:
+                raise BertError(
+                    f"There is no {flag} {name}.",
+                    hint=f"use one of {', '.join(known)}",
+                )
         if not 0 < self.learning_rate < math.inf:
             raise BertError(f"--lr must be positive, got {self.learning_rate}.")
         if not 0 <= self.seed < 1 << 63:
