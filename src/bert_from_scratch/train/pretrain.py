@@ -211,8 +211,10 @@ def _save_model(
 ) -> None:
     weights = whole_weights(trainer.model)
     if trainer.processes.is_first:
-        model = BertForPreTraining(plan.model)
-        model.load_state_dict(weights)
+        # 不为马上要被覆盖的随机初始化付时间：收尾的每一秒都算在预算里
+        with torch.device("meta"):
+            model = BertForPreTraining(plan.model)
+        model.load_state_dict(weights, assign=True)
         model.save_pretrained(run.model_dir)
         tokenizer.save(run.model_dir)
     trainer.processes.wait()
