@@ -95,7 +95,10 @@ def test_a_run_leaves_a_model_logs_events_and_a_picture(
     assert result is not None
     assert (result.num_steps, len(seen)) == (6, 6)
     assert seen[-1].progress == 1
-    assert seen[2].seconds_left is not None
+    # 启动的时间不算在速度里：第一步之后才知道还要多久
+    assert seen[0].seconds_left is None
+    passed = (seen[2].seconds - seen[0].seconds) / 2
+    assert seen[2].seconds_left == pytest.approx(3 * passed)
     assert [
         line["step"] for line in read(tmp_path / "run", "metrics.jsonl")
     ] == [*range(1, 7)]
@@ -512,6 +515,9 @@ def test_settings_without_effect_are_refused_or_named(
     plan_for(shards, tmp_path, max_length=None, mask_rate=0.3, phases="32:1")
     plan_for(shards, tmp_path, warmup_steps=5)
     assert not caplog.messages
+    plan_for(shards, tmp_path, compiles=True, num_threads=1000)
+    assert "--compile gains nothing" in caplog.text
+    assert "1000 threads on" in caplog.text
 
 
 def test_a_short_warm_up_gets_a_lower_rate(

@@ -86,6 +86,8 @@ def prepare(
     say(f"The report is {out / 'report.md'}.")
     no_nsp = " --no-nsp" if "--no-nsp" in "".join(found.warnings) else ""
     options = f"--preset tiny --minutes 5{no_nsp}"
+    if add_tokens is not None:
+        options = f"--init {tokenizer} --add-tokens {add_tokens} --epochs 3"
     say(f"Try: bert pretrain {out} {options} --out my-run")
 
 

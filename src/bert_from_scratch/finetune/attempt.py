@@ -27,7 +27,7 @@ from bert_from_scratch.train.checkpoint import (
     save_checkpoint,
     whole_weights,
 )
-from bert_from_scratch.train.recorder import Progress
+from bert_from_scratch.train.recorder import Pace, Progress
 from bert_from_scratch.train.restoring import restore_newest
 from bert_from_scratch.train.run_directory import RunDirectory
 from bert_from_scratch.train.step_result import StepResult
@@ -100,6 +100,7 @@ class Attempt:
         # 微调只有几分钟：全坏了就重来，好过停在那里等人
         restore_newest(trainer, run.checkpoints_dir, may_start_anew=True)
         self._seconds_before = trainer.state.seconds
+        self._pace = Pace()
         self._start = time.monotonic()
         step = trainer.state.step
         self._evaluations = [
@@ -153,14 +154,15 @@ class Attempt:
 
     def _progress(self, result: StepResult) -> Progress:
         seconds = max(self._seconds, 1e-9)
-        state = self._trainer.state
+        state, progress = self._trainer.state, self._trainer.progress
         return Progress(
             result,
-            self._trainer.progress,
+            progress,
             seconds,
             state.num_tokens / seconds,
             None,
             None,
+            self._pace.seconds_left(seconds, progress),
         )
 
     @property

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -119,15 +120,11 @@ def make_plan(
     _warn_of_warmup(settings, meta.num_tokens, batch_tokens)
     if settings.get("minutes") is not None:
         settings["reserved_seconds"] = _reserve(model, settings["minutes"])
-    if is_gpu and num_threads is not None:
-        logger.warning("--threads has no effect on a GPU.")
+    _warn_of_device(is_gpu, num_threads, compiles)
     if not is_gpu and num_threads is None:
         num_threads = choose_threads(model.hidden_size)
     chosen_phases = _choose_phases(phases, max_length)
-    if mask_rate != MASK_RATE and all(
-        phase.mask_rate is not None for phase in chosen_phases
-    ):
-        logger.warning("--mask-rate has no effect: each phase has its own.")
+    _warn_of_mask_rate(mask_rate, chosen_phases)
     return PretrainingPlan(
         data_dir=str(data_dir.resolve()),
         data_sha256=meta.sha256,
@@ -159,6 +156,28 @@ def _choose_precision(name: str, device: torch.device) -> Precision:
         return choose_precision(name, device)
     fp8.require(device)
     return "fp8"
+
+
+def _warn_of_device(
+    is_gpu: bool, num_threads: int | None, compiles: bool | None
+) -> None:
+    num_cores = os.cpu_count() or 1
+    if is_gpu and num_threads is not None:
+        logger.warning("--threads has no effect on a GPU.")
+    if not is_gpu and num_threads is not None and num_threads > num_cores:
+        logger.warning(
+            "%d threads on %d cores wait for each other.",
+            num_threads,
+            num_cores,
+        )
+    if compiles and not is_gpu:
+        logger.warning("--compile gains nothing on a CPU, and takes minutes.")
+
+
+def _warn_of_mask_rate(mask_rate: float, phases: tuple[Phase, ...]) -> None:
+    has_own = all(phase.mask_rate is not None for phase in phases)
+    if mask_rate != MASK_RATE and has_own:
+        logger.warning("--mask-rate has no effect: each phase has its own.")
 
 
 def _choose_phases(

@@ -32,6 +32,7 @@ class Progress:
         mfu: Share of the device's peak that does the model's arithmetic;
             None where the peak is not known.
         evaluation: The newest held-out losses, or None.
+        seconds_left: Until the budget is used up; None: not known yet.
     """
 
     result: StepResult
@@ -40,13 +41,29 @@ class Progress:
     tokens_per_second: float
     mfu: float | None
     evaluation: dict[str, PartResult] | None
+    seconds_left: float | None
 
-    @property
-    def seconds_left(self) -> float | None:
-        """Time until the budget is used up, at the speed so far."""
-        if self.progress <= 0:
+
+class Pace:
+    """How fast a budget is used up in this sitting."""
+
+    def __init__(self) -> None:
+        self._first: tuple[float, float] | None = None
+
+    def seconds_left(self, seconds: float, progress: float) -> float | None:
+        """Returns the time until the budget is used up, or None at first.
+
+        Args:
+            seconds: Used so far.
+            progress: Part of the budget that is used up.
+        """
+        if self._first is None:
+            self._first = seconds, progress
+        # 从第一步之后算起：启动与编译的时间不会再来一次
+        start, before = self._first
+        if progress <= before:
             return None
-        return self.seconds * (1 - self.progress) / self.progress
+        return (seconds - start) * (1 - progress) / (progress - before)
 
 
 class Recorder:
@@ -81,6 +98,7 @@ class Recorder:
         self._logs = trainer.processes.is_first
         self.evaluation: dict[str, PartResult] | None = None
         self._evaluated_step = -1
+        self._pace = Pace()
         if self._logs:
             step = trainer.state.step
             self._metrics = run.continue_log("metrics.jsonl", step)
@@ -129,13 +147,15 @@ class Recorder:
         seconds = max(time.monotonic() - self._time, 1e-9)
         speed = self._num_tokens / seconds
         limit = self._speed_limit
+        used, progress = self._trainer.state.seconds, self._trainer.progress
         return Progress(
             result,
-            self._trainer.progress,
-            self._trainer.state.seconds,
+            progress,
+            used,
             speed,
             None if limit is None else speed / limit,
             self.evaluation,
+            self._pace.seconds_left(used, progress),
         )
 
     def evaluate(self) -> None:
