@@ -26,6 +26,7 @@ import torch
 import transformers
 from torch import Tensor, nn
 
+import report
 from bert_from_scratch import BertConfig, WordPieceTokenizer
 from bert_from_scratch.data.assembly import SpecialIds, assemble
 from bert_from_scratch.data.batch import IGNORE_INDEX, Batch
@@ -236,4 +237,4 @@ def train(
 
 
 if __name__ == "__main__":
-    main()
+    report.run(main)

@@ -15,8 +15,9 @@ from bert_from_scratch.kernels.activation import _bell_and_cdf, _slope
 LARGEST = tl.constexpr(kernels.FP8_LARGEST)
 SMALLEST_SCALE = tl.constexpr(kernels.FP8_SMALLEST_SCALE)
 # 一个程序一次看这么多数；窄的行几行一起
-BLOCK = 4096
-COLUMNS = 1024
+NUMBERS_A_PROGRAM = 4096
+LONGEST_PART = 1024
+NUMBERS_A_WARP = 256
 ROWS_A_PROGRAM = 64
 
 
@@ -38,8 +39,8 @@ def _quantise_kernel(
     tl.store(out + places, values, mask=mask)
 
 
-# 一行分成几段，各段都留在寄存器里，直到整行的最大值知道为止。段长取 1024，
-# 每个线程八个数：半精度与 fp8 的读写就用同一种分布，编译器不必算两遍
+# 一行分成几段，各段都留在寄存器里，直到整行的最大值知道为止。每个线程八个数：
+# 半精度与 fp8 的读写就用同一种分布，编译器不必算两遍
 
 
 @triton.jit
@@ -122,11 +123,11 @@ def _gelu_backward_kernel(
 
 def _lay_out(width: int) -> dict[str, int]:
     """Returns how a row is divided among parts and threads."""
-    columns = min(triton.next_power_of_2(width), COLUMNS)
+    columns = min(triton.next_power_of_2(width), LONGEST_PART)
     return {
         "COLUMNS": columns,
         "PARTS": triton.cdiv(width, columns),
-        "num_warps": max(columns // 256, 1),
+        "num_warps": max(columns // NUMBERS_A_WARP, 1),
     }
 
 
@@ -146,13 +147,13 @@ def quantise(x: Tensor) -> tuple[Tensor, Tensor]:
     out, scales = _make_room(x)
     num_rows, width = x.shape
     columns = triton.next_power_of_2(width)
-    rows = max(BLOCK // columns, 1)
+    rows = max(NUMBERS_A_PROGRAM // columns, 1)
     if num_rows:
         _quantise_kernel[(triton.cdiv(num_rows, rows),)](
             *(x, out, scales, num_rows, width),
             ROWS=rows,
             COLUMNS=columns,
-            num_warps=4 if columns < BLOCK else 8,
+            num_warps=4 if columns < NUMBERS_A_PROGRAM else 8,
         )
     return out, scales
 

@@ -103,9 +103,9 @@ def resume(
             hint=f"train on with: bert pretrain DATA --init {directory} "
             "--out NEW",
         )
-    if not list_checkpoints(run.checkpoints_dir):
-        logger.warning("%s has no checkpoint: it begins at step 1.", directory)
     processes = join_processes(choose_device(plan.device))
+    if processes.is_first and not list_checkpoints(run.checkpoints_dir):
+        logger.warning("%s has no checkpoint: it begins at step 1.", directory)
     return _train_or_explain(plan, run, processes, report, begun)
 
 
