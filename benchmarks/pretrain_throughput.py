@@ -3,15 +3,18 @@
     python benchmarks/pretrain_throughput.py --data DATA
         [--cases base:128,base:512,large:512] [--steps 30] [--dropout 0.1]
         [--batch-tokens 65536,131072] [--precision auto,fp8] [--rows 256,512]
-        [--seconds 560] [--device cpu] [--out FILE.json]
+        [--pairs google] [--fill padded,full,marked] [--seconds 560]
+        [--device cpu] [--out FILE.json]
 
 DATA holds token shards (`bert prepare`). Ours is what `bert pretrain` runs:
 real pairs, packed, through the real pipeline and trainer, whose time includes
 making the batches; every batch size and precision has a row. The peer is
 `BertForPreTraining` (sdpa), compiled and in bf16 on a GPU, with fused AdamW,
-on the same pairs as its collator pads them, and on rows without padding; its
-batches are made beforehand and lie in pinned memory. Every batch size of
-`--rows` has a row in the table; the fastest counts. One that does not fit into
+on the same pairs as its collator pads them, and on rows without padding, with
+and without a mask that hides nothing ("marked", "full"); its batches are made
+beforehand and lie in pinned memory. Every batch size of `--rows` has a row in
+the table; the fastest counts. `--pairs google` gives both sides the pairs of
+Google's script, which leave more padding than ours. One that does not fit into
 memory, or is not begun because `--seconds` since the start would not suffice,
 is named and left out. Dropout is attention's too, on both sides. Only real
 tokens are counted; the ratios are those of our fastest row in bf16, and memory
@@ -41,7 +44,8 @@ from bert_from_scratch.train.defaults import make_plan
 from bert_from_scratch.train.flops import flops_per_token, peak_flops
 from bert_from_scratch.train.processes import Processes
 from bert_from_scratch.train.step_result import StepResult
-from pretrain_throughput_peer import PeerSpeed, try_peer
+from google_pairs import plan_google_pairs
+from pretrain_throughput_peer import FILLS, PeerSpeed, try_peer
 
 SEED = 0
 WARM_STEPS = 10
@@ -93,6 +97,12 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--dropout", default="0", help="one, or several: 0,0.1")
     parser.add_argument("--rows", help="batch sizes of the peer, by commas")
+    parser.add_argument("--pairs", choices=("ours", "google"), default="ours")
+    parser.add_argument(
+        "--fill",
+        default="padded,full",
+        help=f"of the peer's rows: one, or several: {','.join(FILLS)}",
+    )
     parser.add_argument("--only", choices=("ours", "peer"))
     parser.add_argument("--seconds", type=float, default=math.inf)
     parser.add_argument("--device", default="auto")
@@ -111,7 +121,12 @@ def measure(
 ) -> list[dict[str, Any]]:
     """Measures both sides of one case; returns a row for each try."""
     rows: list[dict[str, Any]] = []
-    common = {"preset": preset, "length": length, "dropout": dropout}
+    common = {
+        "preset": preset,
+        "length": length,
+        "dropout": dropout,
+        "pairs": arguments.pairs,
+    }
     if arguments.only != "peer":
         for row in measure_ours(arguments, preset, length, dropout):
             rows.append(common | row)
@@ -138,6 +153,7 @@ def measure_ours(
             batch_tokens=size,
             dropout=dropout,
             precision=precision,
+            pairs=arguments.pairs,
             device=arguments.device,
         )
         row = {"who": OURS, "rows": size // length, "precision": precision}
@@ -156,6 +172,7 @@ def build(
     batch_tokens: int,
     dropout: float = 0.0,
     precision: str = "auto",
+    pairs: str = "ours",
     device: str = "auto",
 ) -> Assembly:
     """Builds what `bert pretrain` would run."""
@@ -176,7 +193,10 @@ def build(
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=dropout,
     )
-    return assemble(replace(plan, model=model), Processes())
+    assembly = assemble(replace(plan, model=model), Processes())
+    if pairs == "google":
+        assembly.data.data[0].plan_sequences = plan_google_pairs
+    return assembly
 
 
 def measure_loop(
@@ -235,9 +255,8 @@ def measure_peers(
     sizes = arguments.rows or str(size // length)
     longest = 0.0
     for rows in map(int, sizes.split(",")):
-        for is_full in (False, True):
-            what = "full rows" if is_full else "padded"
-            row = {"who": f"Hugging Face, {what}", "rows": rows}
+        for fill in arguments.fill.split(","):
+            row = {"who": f"Hugging Face, {FILLS[fill]}", "rows": rows}
             row |= {"precision": "auto"} | NOTHING
             begin = time.monotonic()
             if begin + longest > end:
@@ -251,7 +270,7 @@ def measure_peers(
                 num_steps=arguments.steps,
                 warm_steps=WARM_STEPS,
                 device=device,
-                is_full=is_full,
+                fill=fill,
             )
             clean(device)
             # 以最慢的一次估计下一次：编译占大头，各次相差不多
@@ -276,6 +295,7 @@ def prepare_peer(
         length,
         batch_tokens=batch_tokens,
         dropout=dropout,
+        pairs=arguments.pairs,
         device=arguments.device,
     )
     config = assembly.trainer.model.config

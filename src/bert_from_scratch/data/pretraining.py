@@ -194,7 +194,7 @@ class PretrainingData:
         self.shape = shape
         self.rule = rule
         self.seed = seed
-        self._plan_sequences = plan_pairs if with_pairs else plan_texts
+        self.plan_sequences = plan_pairs if with_pairs else plan_texts
         self._special = SpecialIds(
             tokenizer.pad_token_id,
             tokenizer.cls_token_id,
@@ -217,7 +217,7 @@ class PretrainingData:
         return plan
 
     def _plan(self, epoch: int, rest: Rest) -> EpochPlan:
-        sequences = self._plan_sequences(
+        sequences = self.plan_sequences(
             self.shards.sentence_ends,
             self.documents,
             self.shape.max_length,

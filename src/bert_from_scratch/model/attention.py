@@ -40,30 +40,45 @@ class MultiHeadSelfAttention(nn.Module):
         self.qkv = Linear(width, 3 * width)
         self.output = Linear(width, width)
 
-    def forward(
-        self, x: Tensor, layout: Layout, places: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, x: Tensor, layout: Layout) -> Tensor:
         """Mixes the tokens of each sequence by a fused kernel.
 
         Args:
             x: Hidden states, float [B, S, H] or packed [T, H].
             layout: Where the sequences lie in `x`.
-            places: Which results are wanted, as places in the flattened
-                batch, long [P]; None: all.
 
         Returns:
-            Hidden states of the same shape as `x`; [P, H] with `places`.
+            Hidden states of the same shape as `x`.
         """
-        dropout_prob = self.dropout_prob if self.training else 0.0
         if isinstance(layout, Packed) and self._suits_kernel(x, layout):
-            if places is None:
-                mixed = self._attend_by_kernel(x, layout, dropout_prob)
-            else:
-                mixed = self._attend_from(x, layout, places, dropout_prob)
+            return self.output(self._attend_by_kernel(x, layout).flatten(-2))
+        qkv = self._split_heads(x)
+        mixed = _attend(*qkv, layout, self._dropout_now())
+        return self.output(mixed.flatten(-2))
+
+    def mix_at(
+        self, x: Tensor, layout: Layout, places: Tensor, chosen: Tensor
+    ) -> Tensor:
+        """Does the same where it is wanted, and nothing else.
+
+        Args:
+            x: Hidden states, float [B, S, H] or packed [T, H].
+            layout: Where the sequences lie in `x`.
+            places: Places in the flattened batch, ascending, long [P].
+            chosen: What is there, [P, H].
+
+        Returns:
+            Hidden states, [P, H].
+        """
+        if isinstance(layout, Packed) and self._suits_kernel(x, layout):
+            mixed = self._attend_from(x, layout, places, chosen)
             return self.output(mixed.flatten(-2))
-        mixed = _attend(*self._split_heads(x), layout, dropout_prob)
-        mixed = mixed.flatten(-2)
-        return self.output(mixed if places is None else select(mixed, places))
+        qkv = self._split_heads(x)
+        mixed = _attend(*qkv, layout, self._dropout_now())
+        return self.output(select(mixed.flatten(-2), places))
+
+    def _dropout_now(self) -> float:
+        return self.dropout_prob if self.training else 0.0
 
     def _suits_kernel(self, x: Tensor, layout: Packed) -> bool:
         width = x.shape[-1] // self.num_heads
@@ -73,9 +88,7 @@ class MultiHeadSelfAttention(nn.Module):
             and len(layout.cu_seqlens) <= MAX_SEQUENCES
         )
 
-    def _attend_by_kernel(
-        self, x: Tensor, layout: Packed, dropout: float
-    ) -> Tensor:
+    def _attend_by_kernel(self, x: Tensor, layout: Packed) -> Tensor:
         """Attends by our own kernel, which also gives the bias its gradient."""
         bias = self.qkv.bias
         qkv = self.qkv.dense(x, self.qkv.weight, bias.detach())
@@ -84,33 +97,31 @@ class MultiHeadSelfAttention(nn.Module):
             bias,
             layout.cu_seqlens,
             layout.max_seqlen,
-            dropout,
+            self._dropout_now(),
         )
 
     def _attend_from(
-        self, x: Tensor, layout: Packed, places: Tensor, dropout: float
+        self, x: Tensor, layout: Packed, places: Tensor, chosen: Tensor
     ) -> Tensor:
-        """Attends from some places alone; [P, N, D], in their order."""
+        """Attends from some places alone; [P, N, D]."""
         width = x.shape[-1]
-        # 内核要同一序列的查询相邻：排好序，算完再按原来的次序取回
-        ordered, order = places.sort()
-        starts = torch.searchsorted(ordered, layout.cu_seqlens.long())
+        # 位置是升序的，所以同一序列的查询相邻，内核正需要这样
+        starts = torch.searchsorted(places, layout.cu_seqlens.long())
         bias = self.qkv.bias
         of_queries, of_rest = self.qkv.weight.split((width, 2 * width))
         query_bias, rest_bias = bias.detach().split((width, 2 * width))
         dense = self.qkv.dense
-        queries = dense(select(x, ordered), of_queries, query_bias)
+        queries = dense(chosen, of_queries, query_bias)
         kv = dense(x, of_rest, rest_bias)
-        mixed = attend_from(
+        return attend_from(
             queries.unflatten(-1, (self.num_heads, -1)),
             kv.unflatten(-1, (2, self.num_heads, -1)),
             bias,
             starts.int(),
             layout.cu_seqlens,
             layout.max_seqlen,
-            dropout,
+            self._dropout_now(),
         )
-        return mixed.index_select(0, order.argsort())
 
     def weights(self, x: Tensor, layout: Layout) -> Tensor:
         """Computes the attention probabilities, for analysis.

@@ -59,9 +59,8 @@ class FeedForward(nn.Module):
         )
 
     def _expand_by_kernel(self, x: Tensor) -> Tensor:
-        """Expands and activates; one pass back finds the bias's gradient."""
-        weight, bias = self.expand.weight, self.expand.bias
-        return gelu(self.expand.dense(x, weight, bias.detach()), bias)
+        """Expands and activates; the kernel adds the bias on its way."""
+        return gelu(self.expand.dense(x, self.expand.weight), self.expand.bias)
 
 
 class TransformerBlock(nn.Module):
@@ -85,11 +84,15 @@ class TransformerBlock(nn.Module):
             x: Hidden states, float [B, S, H] or packed [T, H].
             layout: Where the sequences lie in `x`.
             places: Which results are wanted, as places in the flattened
-                batch, long [P]; the result is [P, H] then. None: all.
+                batch, ascending, long [P]; the result is [P, H] then. None:
+                all.
         """
-        mixed = self.attention(x, layout, places)
-        if places is not None:
-            x = select(x, places)
+        if places is None:
+            mixed = self.attention(x, layout)
+        else:
+            chosen = select(x, places)
+            mixed = self.attention.mix_at(x, layout, places, chosen)
+            x = chosen
         # 原版 BERT 是后归一化：先加残差，再做 LayerNorm
         x = self.attention_norm(x + self.dropout(mixed))
         return self.output_norm(x + self.dropout(self.feed_forward(x)))

@@ -7,7 +7,7 @@ from torch.utils.checkpoint import checkpoint
 
 from bert_from_scratch.config import BertConfig
 from bert_from_scratch.model.block import TransformerBlock
-from bert_from_scratch.model.layout import Layout
+from bert_from_scratch.model.layout import Layout, reorder
 
 
 class BertEncoder(nn.Module):
@@ -39,8 +39,13 @@ class BertEncoder(nn.Module):
         *earlier, last = self.blocks
         for block in earlier:
             x = self._run(block, x, layout)
-        # 最后一块之后没有人再看别的位置：只算损失要用的那些
-        return self._run(last, x, layout, places)
+        if places is None:
+            return self._run(last, x, layout)
+        # 最后一块之后没有人再看别的位置：只算损失要用的那些；先按位置排好，
+        # 同一序列的便相邻，算完再换回原来的次序
+        ordered, order = places.sort()
+        x = self._run(last, x, layout, ordered)
+        return reorder(x, order.argsort(), order)
 
     def _run(
         self,

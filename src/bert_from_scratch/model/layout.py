@@ -6,6 +6,7 @@ Letters: B sequences, S positions of a padded row, T tokens in all.
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -93,3 +94,42 @@ def select(x: Tensor, places: Tensor) -> Tensor:
     """
     # 反向是一次 index_add，比方括号取值的排序累加快
     return x.reshape(-1, x.shape[-1]).index_select(0, places)
+
+
+@torch.library.custom_op("bert::reorder", mutates_args=())
+def reorder(x: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
+    """Puts rows into another order.
+
+    Args:
+        x: Float [P, H].
+        order: Which row comes where, every number once, long [P].
+        inverse: The order that undoes it, long [P].
+
+    Returns:
+        Float [P, H].
+    """
+    del inverse
+    return x.index_select(0, order)
+
+
+@reorder.register_fake
+def _(x: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
+    del order, inverse
+    return torch.empty_like(x)
+
+
+def _save_orders(
+    ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor
+) -> None:
+    del output
+    _, *orders = inputs
+    ctx.save_for_backward(*orders)
+
+
+def _undo(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+    # 取回原处即可；PyTorch 自己的反向不知道每行只用一次，会逐行累加
+    order, inverse = ctx.saved_tensors
+    return reorder(grad, inverse, order), None, None
+
+
+reorder.register_autograd(_undo, setup_context=_save_orders)
