@@ -29,6 +29,7 @@ import torch
 import transformers
 
 import report
+import turns
 from bert_from_scratch import BertConfig, BertModel, WordPieceTokenizer
 from bert_from_scratch.data.batch import pack
 from bert_from_scratch.data.token_budget import cut_by_tokens, longest_first
@@ -157,6 +158,7 @@ def hold(contest: Contest, rounds: int) -> list[dict[str, Any]]:
         whole[name] = pipeline(peer, contest)
         if isinstance(peer, HuggingFace):
             alone[name] = their_model_alone(peer, contest)
+    turns.take(lambda: None)
     times = interleave(whole, 0, rounds)
     model_times = interleave(alone, 0, rounds)
     return [

@@ -30,7 +30,6 @@ def plan_google_pairs(
     rest: Rest = never_rest,
 ) -> Sequences:
     """Plans one epoch; takes what `data.pairs.plan_pairs` takes."""
-    del rest  # the plan is made before anything is measured
     recipe = _Recipe(
         sentence_ends.tolist(),
         list(
@@ -39,11 +38,11 @@ def plan_google_pairs(
         max_length - 3,
         random.Random(f"{seed}, {epoch}"),
     )
-    pairs = [
-        pair
-        for number in range(len(recipe.documents))
-        for pair in recipe.pairs_of(number)
-    ]
+    pairs: list[Pair] = []
+    for number in range(len(recipe.documents)):
+        pairs += recipe.pairs_of(number)
+        # 下一轮的计划在后台做：不歇着的话，正在计时的那一轮就慢了
+        rest()
     recipe.generator.shuffle(pairs)
     numbers = np.array([(*a, *b, is_random) for a, b, is_random in pairs])
     a_start, a_stop, b_start, b_stop, labels = numbers.T

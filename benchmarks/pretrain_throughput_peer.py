@@ -11,6 +11,7 @@ import torch
 import transformers
 from torch import Tensor, nn
 
+import turns
 from bert_from_scratch import BertConfig
 from bert_from_scratch.data.batch import IGNORE_INDEX, Batch
 from bert_from_scratch.data.pretraining import PretrainingData
@@ -98,11 +99,8 @@ def measure_peer(
     counts = [count_tokens(batch) for batch in batches]
     begin, start, num_tokens = time.perf_counter(), 0.0, 0
     seconds_to_start = 0.0
-    for step, batch in zip(range(warm_steps + num_steps), cycle(batches)):
-        if step == warm_steps:
-            start, num_tokens = wait(device), 0
-            if is_gpu:
-                torch.cuda.reset_peak_memory_stats()
+
+    def take_step(batch: dict[str, Tensor]) -> None:
         moved = {k: v.to(device, non_blocking=True) for k, v in batch.items()}
         with (
             torch.autocast("cuda", torch.bfloat16) if is_gpu else nullcontext()
@@ -112,9 +110,21 @@ def measure_peer(
         nn.utils.clip_grad_norm_(peer.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
+
+    def compile_step() -> None:
+        nonlocal seconds_to_start
+        optimizer.zero_grad()
+        take_step(batches[0])
+        seconds_to_start = wait(device) - begin
+
+    turns.take(compile_step)
+    for step, batch in zip(range(warm_steps + num_steps), cycle(batches)):
+        if step == warm_steps:
+            start, num_tokens = wait(device), 0
+            if is_gpu:
+                torch.cuda.reset_peak_memory_stats()
+        take_step(batch)
         num_tokens += counts[step % len(counts)]
-        if step == 0:
-            seconds_to_start = wait(device) - begin
     seconds = wait(device) - start
     peak = torch.cuda.max_memory_allocated() / 1e9 if is_gpu else None
     return PeerSpeed(

@@ -19,6 +19,7 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 import report
+import turns
 from bert_from_scratch import kernels as bert_kernels
 from bert_from_scratch.train.step_result import StepResult
 from bert_from_scratch.train.trainer import BertTrainer
@@ -90,7 +92,7 @@ def profile_steps(
     )
     start_in_the_middle(assembly)
     trainer = assembly.trainer
-    trainer.fit(Stopwatch(WARM_STEPS).note)
+    turns.take(partial(trainer.fit, Stopwatch(WARM_STEPS).note))
     # 先不带测量器走几步：它自己也要时间
     plain = Stopwatch(STEPS)
     trainer.fit(plain.note)

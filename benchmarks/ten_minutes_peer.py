@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ import transformers
 from torch import Tensor, nn
 
 import report
+import turns
 from bert_from_scratch import BertConfig, WordPieceTokenizer
 from bert_from_scratch.data.assembly import SpecialIds, assemble
 from bert_from_scratch.data.batch import IGNORE_INDEX, Batch
@@ -211,22 +213,18 @@ def train(
         rate = warmup_then_decay(max(progress, 1e-3), arguments.warmup)
         for group in optimizer.param_groups:
             group["lr"] = arguments.lr * rate
-        with (
-            torch.autocast("cuda", torch.bfloat16) if is_gpu else nullcontext()
-        ):
-            output = runner(
-                **{k: v.to(device, non_blocking=True) for k, v in batch.items()}
-            )
-        output.loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
+        if step == 0:
+            turns.take(partial(take_step, runner, optimizer, batch, device))
+        else:
+            loss = take_step(runner, optimizer, batch, device)
         step += 1
         num_tokens += int(batch["attention_mask"].sum())
         if step % 50 == 0:
-            losses.append([step, now, output.loss.item()])
-            loss = losses[-1][2]
-            print(f"step {step}, {now:.0f} s, loss {loss:.3f}", flush=True)
+            losses.append([step, now, loss.item()])
+            print(
+                f"step {step}, {now:.0f} s, loss {losses[-1][2]:.3f}",
+                flush=True,
+            )
     return {
         "steps": step,
         "tokens": num_tokens,
@@ -234,6 +232,25 @@ def train(
         "tokens/s": num_tokens / max(end - first_step, 1e-9),
         "losses": losses,
     }
+
+
+def take_step(
+    runner: Any,
+    optimizer: torch.optim.Optimizer,
+    batch: dict[str, Tensor],
+    device: torch.device,
+) -> Tensor:
+    """Takes one step; returns the loss, a scalar on the device."""
+    is_gpu = device.type == "cuda"
+    optimizer.zero_grad()
+    with torch.autocast("cuda", torch.bfloat16) if is_gpu else nullcontext():
+        loss = runner(
+            **{k: v.to(device, non_blocking=True) for k, v in batch.items()}
+        ).loss
+    loss.backward()
+    nn.utils.clip_grad_norm_(runner.parameters(), 1.0)
+    optimizer.step()
+    return loss.detach()
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ import torch
 
 import report
 import ten_minutes_peer
+import turns
 from bert_from_scratch import BertForPreTraining
 from bert_from_scratch.data.batch import Batch
 from bert_from_scratch.data.masking import MaskingRule
@@ -168,7 +170,8 @@ def try_recipe(arguments: argparse.Namespace, text: str) -> dict[str, Any]:
     curve: list[float] = []
     is_lost = False
     try:
-        compile_steps(trainer)
+        turns.take(partial(take_first_steps, trainer))
+        start_clock(trainer)
         trainer.fit(lambda result: note(result, curve))
     except NonFiniteLossError:
         is_lost = True
@@ -224,8 +227,10 @@ def try_rival(arguments: argparse.Namespace, text: str) -> dict[str, Any]:
     return make_row(parts, log["steps"], log["tokens"], log["tokens/s"], curve)
 
 
-def compile_steps(trainer: BertTrainer) -> None:
-    """Takes the first steps, then lets the minutes begin."""
+def take_first_steps(trainer: BertTrainer) -> None:
+    """Takes the steps in which everything is compiled."""
+    # 上一次若因显存不够而中断，会留下半步的梯度
+    trainer.optimizer.zero_grad()
     taken: list[StepResult] = []
 
     def stop(result: StepResult) -> bool:
@@ -233,6 +238,10 @@ def compile_steps(trainer: BertTrainer) -> None:
         return len(taken) == COMPILING_STEPS
 
     trainer.fit(stop)
+
+
+def start_clock(trainer: BertTrainer) -> None:
+    """Lets the minutes begin."""
     state = replace(
         trainer.state, seconds=0.0, schedule_start=None, num_tokens=0
     )

@@ -94,5 +94,5 @@ class TransformerBlock(nn.Module):
             mixed = self.attention.mix_at(x, layout, places, chosen)
             x = chosen
         # 原版 BERT 是后归一化：先加残差，再做 LayerNorm
-        x = self.attention_norm(x + self.dropout(mixed))
-        return self.output_norm(x + self.dropout(self.feed_forward(x)))
+        x = self.attention_norm.of_sum(x, self.dropout(mixed))
+        return self.output_norm.of_sum(x, self.dropout(self.feed_forward(x)))

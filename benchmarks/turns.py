@@ -1,0 +1,211 @@
+"""Several benchmarks on one GPU: all compile at once, each is timed alone.
+
+    python benchmarks/turns.py COMMANDS.txt [--seconds 560] [--patience 240]
+        [--logs build/turns]
+
+COMMANDS.txt has a command a line; lines that begin with # are passed over. All
+begin at once. A benchmark that calls `take` compiles and warms up there, and
+waits until all the others wait too, or have ended; then they go on one after
+the other, in the order of the file. So compiling, which is the work of one
+core, is paid for once, and no measurement shares the GPU. Who is not ready
+after `--patience` seconds is ended, and so is everybody after `--seconds`; the
+output of each goes to `--logs` and, once it has ended, to the screen. Exit code
+1: one failed or was ended.
+"""
+
+import argparse
+import fcntl
+import gc
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+VARIABLE = "BENCHMARK_TURN"
+READY, GO, LOCK = "ready", "go", "lock"
+POLL_SECONDS = 0.1
+SHOWN_CHARACTERS = 3000
+
+
+def take(warm_up: Callable[[], object]) -> None:
+    """Warms up, then waits for this benchmark's turn, if there are turns.
+
+    Args:
+        warm_up: Takes the first steps, compiling included.
+    """
+    folder = os.environ.pop(VARIABLE, None)
+    if folder is None:
+        warm_up()
+        return
+    with alone_once_compiled(Path(folder).parent / LOCK):
+        warm_up()
+        free_memory()
+    parent = os.getppid()
+    Path(folder, READY).touch()
+    while not Path(folder, GO).exists():
+        if os.getppid() != parent:
+            sys.exit("error: nobody is left to give this benchmark its turn")
+        time.sleep(POLL_SECONDS)
+
+
+@contextmanager
+def alone_once_compiled(lock_path: Path) -> Iterator[None]:
+    """Compiles beside others, but runs beside nobody.
+
+    Compiled kernels are chosen by their time when they first run, which others
+    would falsify; nor is there memory for several steps at once.
+    """
+    import torch
+    from torch._dynamo.callback import callback_handler
+
+    # 默认要等第一次反向才编译反向图，其间激活一直占着显存
+    functorch = torch._functorch.config
+    if hasattr(functorch, "force_non_lazy_backward_lowering"):
+        functorch.force_non_lazy_backward_lowering = True
+    with lock_path.open("w") as file:
+
+        def lock(_: object) -> None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+
+        def unlock(_: object) -> None:
+            fcntl.flock(file, fcntl.LOCK_UN)
+
+        callback_handler.register_start_callback(unlock)
+        callback_handler.register_end_callback(lock)
+        try:
+            yield
+        finally:
+            callback_handler.remove_start_callback(unlock)
+            callback_handler.remove_end_callback(lock)
+
+
+def free_memory() -> None:
+    """Gives back what is not in use, so that others can have it."""
+    import torch
+
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+
+
+def main() -> None:
+    """Starts all commands, gives each its turn, says how each ended."""
+    arguments = parse_arguments()
+    end = time.monotonic() + arguments.seconds
+    lines = arguments.commands.read_text().split("\n")
+    commands = [line for line in lines if line and not line.startswith("#")]
+    arguments.logs.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        entrants = [
+            Entrant(number, command, Path(folder), arguments.logs)
+            for number, command in enumerate(commands)
+        ]
+        try:
+            wait_for_all(
+                entrants, min(end, time.monotonic() + arguments.patience)
+            )
+            for entrant in entrants:
+                entrant.go(end)
+                entrant.show()
+        finally:
+            for entrant in entrants:
+                entrant.end()
+    failed = [entrant for entrant in entrants if entrant.process.returncode]
+    for entrant in failed:
+        print(f"failed, or was ended: {entrant.command}")
+    sys.exit(1 if failed else 0)
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("commands", type=Path)
+    parser.add_argument("--seconds", type=float, default=560.0)
+    parser.add_argument("--patience", type=float, default=240.0)
+    parser.add_argument("--logs", type=Path, default=Path("build/turns"))
+    return parser.parse_args()
+
+
+class Entrant:
+    """A benchmark that runs in a process of its own."""
+
+    def __init__(
+        self, number: int, command: str, folder: Path, logs: Path
+    ) -> None:
+        """Starts it.
+
+        Args:
+            number: Its place in the order.
+            command: What to run.
+            folder: Where turns are given.
+            logs: Where its output goes.
+        """
+        self.number, self.command = number, command
+        self._begin = time.monotonic()
+        self._folder = folder / str(number)
+        self._folder.mkdir()
+        self._log_path = logs / f"{number:02}.txt"
+        with self._log_path.open("w") as log:
+            self.process = subprocess.Popen(
+                shlex.split(command),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, VARIABLE: str(self._folder)},
+            )
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it waits for its turn, or needs none any more."""
+        has_ended = self.process.poll() is not None
+        return has_ended or (self._folder / READY).exists()
+
+    def go(self, end: float) -> None:
+        """Gives it its turn, and waits until it has ended."""
+        (self._folder / GO).touch()
+        try:
+            self.process.wait(max(end - time.monotonic(), 0.0))
+        except subprocess.TimeoutExpired:
+            self.end()
+
+    def end(self) -> None:
+        """Ends it, if it runs."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def show(self) -> None:
+        """Prints the end of what it printed."""
+        seconds = time.monotonic() - self._begin
+        text = self._log_path.read_text(errors="replace")
+        print(f"--- {self.number}, after {seconds:.0f} s: {self.command}")
+        print(text[-SHOWN_CHARACTERS:], flush=True)
+
+
+def wait_for_all(entrants: list[Entrant], end: float) -> None:
+    """Waits until all are ready; ends those that are not in time."""
+    known: set[int] = set()
+    begin = time.monotonic()
+    while len(known) < len(entrants) and time.monotonic() < end:
+        for entrant in entrants:
+            if entrant.number not in known and entrant.is_ready:
+                known.add(entrant.number)
+                seconds = time.monotonic() - begin
+                print(
+                    f"{entrant.number}: ready after {seconds:.0f} s", flush=True
+                )
+        time.sleep(POLL_SECONDS)
+    for entrant in entrants:
+        if entrant.number not in known:
+            print(f"{entrant.number}: not ready in time, ended", flush=True)
+            entrant.end()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""Benchmarks that share a GPU: all get ready, then each runs alone."""
+
+import json
+import os
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# 每家记下自己何时准备好、何时开始与结束测量
+ENTRANT = """
+import json, sys, time, turns
+from pathlib import Path
+path, seconds = Path(sys.argv[1]), float(sys.argv[2])
+times = {}
+def warm_up():
+    time.sleep(seconds)
+    times["ready"] = time.monotonic()
+turns.take(warm_up)
+times["begin"] = time.monotonic()
+time.sleep(0.3)
+times["end"] = time.monotonic()
+path.write_text(json.dumps(times))
+"""
+
+
+def run_in_turns(
+    commands: list[str], folder: Path, *options: str
+) -> subprocess.CompletedProcess[str]:
+    lines = folder / "commands.txt"
+    lines.write_text("# a comment\n\n" + "\n".join(commands) + "\n")
+    script = ROOT / "benchmarks" / "turns.py"
+    return subprocess.run(
+        [sys.executable, script, lines, "--logs", folder / "logs", *options],
+        env={**os.environ, "PYTHONPATH": str(script.parent)},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.slow
+def test_nobody_is_timed_beside_another(tmp_path: Path) -> None:
+    program = tmp_path / "entrant.py"
+    program.write_text(ENTRANT)
+    paths = [tmp_path / f"{number}.json" for number in range(3)]
+    commands = [
+        f"{sys.executable} {program} {path} {seconds}"
+        for path, seconds in zip(paths, (0.5, 1.5, 0.0), strict=True)
+    ]
+    done = run_in_turns(commands, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    times = [json.loads(path.read_text()) for path in paths]
+    ready = max(time["ready"] for time in times)
+    for time, following in pairwise(times):
+        assert ready < time["begin"] < time["end"] < following["begin"]
+
+
+@pytest.mark.slow
+def test_one_that_is_late_or_fails_does_not_stop_the_others(
+    tmp_path: Path,
+) -> None:
+    program = tmp_path / "entrant.py"
+    program.write_text(ENTRANT)
+    paths = [tmp_path / f"{number}.json" for number in range(2)]
+    late, fine = (
+        f"{sys.executable} {program} {path} {seconds}"
+        for path, seconds in zip(paths, (600, 0), strict=True)
+    )
+    broken = f"{sys.executable} -c 'raise SystemExit(3)'"
+    done = run_in_turns([late, broken, fine], tmp_path, "--patience", "15")
+    assert done.returncode == 1
+    assert "0: not ready in time, ended" in done.stdout
+    assert f"failed, or was ended: {broken}" in done.stdout
+    assert [path.exists() for path in paths] == [False, True]
