@@ -1,4 +1,4 @@
-"""A model whose attention is the kernels', against one without them."""
+"""A model that learns by the kernels, against one without them."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,7 +9,10 @@ import torch
 from torch import Tensor
 
 from bert_from_scratch import BertConfig, BertModel
+from bert_from_scratch.embeddings.linear import train_in_fp8
 from bert_from_scratch.model import attention as room
+from bert_from_scratch.model import block
+from bert_from_scratch.model.layout import Packed, Padded
 
 from .conftest import DEVICE, HAS_GPU
 
@@ -28,30 +31,53 @@ STARTS = torch.tensor([0, 150, 159, 160, 160], dtype=torch.int32)
 PLACES = torch.tensor([9, 3, 155, 80, 0, 0, 159])
 
 
-@pytest.fixture
-def take_kernels(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Lets every model take the kernels from then on."""
-    from bert_from_scratch.kernels import attention
+@pytest.fixture(params=[False, True], ids=["in steps", "as one"])
+def take_kernels(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], None]:
+    """Lets every model take the kernels from then on.
+
+    Either those of attention alone, which PyTorch differentiates around, or
+    halves of a block as one operator, wherever all results are wanted.
+    """
+    from bert_from_scratch.kernels import (
+        attention,
+        attention_sublayer,
+        feed_forward_sublayer,
+    )
 
     def take() -> None:
         for name in ("attend", "attend_from"):
             monkeypatch.setattr(
                 room, name, getattr(attention, name), raising=False
             )
+        for module in (attention_sublayer, feed_forward_sublayer):
+            name = module.__name__.rpartition(".")[2]
+            monkeypatch.setattr(
+                block, name, getattr(module, name), raising=False
+            )
         monkeypatch.setattr(
-            room.MultiHeadSelfAttention, "_suits_kernel", lambda *_: True
+            room.MultiHeadSelfAttention, "suits_kernel", lambda *_: True
         )
+        if not request.param:
+            monkeypatch.setattr(
+                block.TransformerBlock, "_has_kernels", lambda *_: False
+            )
 
     return take
 
 
 @pytest.mark.skipif(HAS_GPU, reason="a GPU takes the kernels by itself")
 @pytest.mark.parametrize("places", [None, PLACES], ids=["all", "some"])
-def test_dropout_of_attention_reaches_the_kernels(
-    places: Tensor | None, take_kernels: Callable[[], None]
+@pytest.mark.parametrize(
+    "kind", ["attention_probs_dropout_prob", "hidden_dropout_prob"]
+)
+def test_dropout_is_that_of_the_config_and_of_training_alone(
+    kind: str, places: Tensor | None, take_kernels: Callable[[], None]
 ) -> None:
     take_kernels()
-    config = replace(CONFIG, attention_probs_dropout_prob=0.5)
+    settings: dict[str, Any] = {kind: 0.5}
+    config = replace(CONFIG, **settings)
     model = BertModel(config).train()
     ids = torch.randint(50, (160,))
 
@@ -93,3 +119,30 @@ def test_states_and_gradients_are_those_without_kernels(
     assert len(results[0]) == 2 + len(list(model.parameters()))
     for plain, fast in zip(*results, strict=True):
         torch.testing.assert_close(fast, plain, atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ("nothing", True),
+        ("no gradients", False),
+        ("padded", False),
+        ("another activation", False),
+        ("fp8", False),
+    ],
+)
+def test_halves_are_one_operator_only_where_that_is_the_same(
+    change: str, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        room.MultiHeadSelfAttention, "suits_kernel", lambda *_: True
+    )
+    hidden_act = "gelu_new" if change == "another activation" else "gelu"
+    model = BertModel(replace(CONFIG, hidden_act=hidden_act))
+    if change == "fp8":
+        train_in_fp8(model.encoder)
+    layout = Padded() if change == "padded" else Packed(STARTS, 150)
+    some_block: Any = model.encoder.blocks[0]
+    with torch.set_grad_enabled(change != "no gradients"):
+        found = some_block._has_kernels(torch.zeros(160, 64), layout)
+    assert found == expected

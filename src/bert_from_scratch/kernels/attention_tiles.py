@@ -16,11 +16,11 @@ IS_INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 
 
 @triton.jit
-def _random_bits(seed, program, rows, columns):
+def _random_bits(key, program, rows, columns):
     """Hashes a place in the scores to 32 random bits."""
     # 三次乘法的散列就够丢弃用；通用的随机数发生器比注意力本身还慢
     bits = (rows[:, None] * 65536 + columns[None, :]).to(tl.uint32)
-    key = seed.to(tl.uint32) + program.to(tl.uint32) * 0x9E3779B9
+    key = key.to(tl.uint32) + program.to(tl.uint32) * 0x9E3779B9
     bits = (bits ^ key) * 0x7FEB352D
     bits = (bits ^ (bits >> 15)) * 0x846CA68B
     bits = (bits ^ (bits >> 16) ^ key) * 0x9E3779B1
@@ -28,11 +28,21 @@ def _random_bits(seed, program, rows, columns):
 
 
 @triton.jit
-def _kept_share(seed, program, rows, columns, dropout):
-    """Returns what weights are multiplied by: 0, or 1 / (1 - dropout)."""
-    bits = _random_bits(tl.load(seed), program, rows, columns)
-    is_kept = (bits >> 8).to(tl.float32) >= dropout * 16777216.0
+def kept_share(key, program, rows, columns, dropout):
+    """Returns what numbers are multiplied by: 0, or 1 / (1 - dropout)."""
+    bits = _random_bits(key, program, rows, columns)
+    # 比整数：换成浮点数的指令要慢四倍
+    is_kept = (bits >> 8) >= tl.ceil(dropout * 16777216.0).to(tl.uint32)
     return tl.where(is_kept, 1 / (1 - dropout), 0.0)
+
+
+@triton.jit
+def read_key(seed, DROPS: tl.constexpr):
+    """Returns what decides a dropout."""
+    # 在循环之外读：在里面的话，流水会把每次读都改成经共享内存的拷贝
+    if DROPS:
+        return tl.load(seed).to(tl.uint32)
+    return 0
 
 
 @triton.jit
@@ -140,18 +150,18 @@ def _attend_block(
     total = tl.zeros((ROWS,), tl.float32)
     mixed = tl.zeros((ROWS, D), tl.float32)
     whole = length // COLUMNS * COLUMNS if IS_LONG else 0
-    program = sequence * N + head
+    program, key = sequence * N + head, read_key(seed, DROPS)
     for first in range(0, whole, COLUMNS):
         columns = first + tl.arange(0, COLUMNS)
         top, total, mixed = _mix(
             asked, k, v, top, total, mixed, rows, columns, length, scale,
-            seed, program, dropout, K_STRIDE, D, True, DROPS,
+            key, program, dropout, K_STRIDE, D, True, DROPS,
         )  # fmt: skip
     for first in range(whole, length, COLUMNS):
         columns = first + tl.arange(0, COLUMNS)
         top, total, mixed = _mix(
             asked, k, v, top, total, mixed, rows, columns, length, scale,
-            seed, program, dropout, K_STRIDE, D, False, DROPS,
+            key, program, dropout, K_STRIDE, D, False, DROPS,
         )  # fmt: skip
     _write(out, rows, count, mixed * (1 / total)[:, None], N * D, D)
     place = logsums + head * num_queries + start
@@ -160,7 +170,7 @@ def _attend_block(
 
 @triton.jit
 def _mix(
-    q, k, v, top, total, mixed, rows, columns, length, scale, seed, program,
+    q, k, v, top, total, mixed, rows, columns, length, scale, key, program,
     dropout,
     K_STRIDE: tl.constexpr, D: tl.constexpr, IS_WHOLE: tl.constexpr,
     DROPS: tl.constexpr,
@@ -177,7 +187,7 @@ def _mix(
     shrink = tl.exp2(top - new_top)
     total = total * shrink + tl.sum(p, 1)
     if DROPS:
-        p *= _kept_share(seed, program, rows, columns, dropout)
+        p *= kept_share(key, program, rows, columns, dropout)
     mixed = mixed * shrink[:, None]
     return new_top, total, tl.dot(p.to(values.dtype), values, mixed)
 
@@ -239,25 +249,25 @@ def _differentiate_block(
     logsum = tl.load(logsums + place, mask=rows < count, other=0.0)
     total = tl.zeros((ROWS, D), tl.float32)
     whole = length // COLUMNS * COLUMNS if IS_LONG else 0
-    program = sequence * N + head
+    program, key = sequence * N + head, read_key(seed, DROPS)
     for first in range(0, whole, COLUMNS):
         columns = first + tl.arange(0, COLUMNS)
         total = _add_to_queries(
             asked, k, v, g, logsum, delta, total, rows, columns, length,
-            scale, seed, program, dropout, K_STRIDE, D, True, DROPS,
+            scale, key, program, dropout, K_STRIDE, D, True, DROPS,
         )  # fmt: skip
     for first in range(whole, length, COLUMNS):
         columns = first + tl.arange(0, COLUMNS)
         total = _add_to_queries(
             asked, k, v, g, logsum, delta, total, rows, columns, length,
-            scale, seed, program, dropout, K_STRIDE, D, False, DROPS,
+            scale, key, program, dropout, K_STRIDE, D, False, DROPS,
         )  # fmt: skip
     _write(dq, rows, count, total * scale, Q_STRIDE, D)
 
 
 @triton.jit
 def _add_to_queries(
-    q, k, v, g, logsum, delta, total, rows, columns, length, scale, seed,
+    q, k, v, g, logsum, delta, total, rows, columns, length, scale, key,
     program, dropout,
     K_STRIDE: tl.constexpr, D: tl.constexpr, IS_WHOLE: tl.constexpr,
     DROPS: tl.constexpr,
@@ -272,7 +282,7 @@ def _add_to_queries(
         p = tl.where((columns < length)[None, :], p, 0.0)
     dp = tl.dot(g, tl.trans(values))
     if DROPS:
-        dp *= _kept_share(seed, program, rows, columns, dropout)
+        dp *= kept_share(key, program, rows, columns, dropout)
     ds = p * (dp - delta[:, None])
     return tl.dot(ds.to(keys.dtype), keys, total)
 
@@ -305,19 +315,19 @@ def backward_keys(
         of_keys = tl.zeros((COLUMNS, D), tl.float32)
         of_values = tl.zeros((COLUMNS, D), tl.float32)
         whole = count // ROWS * ROWS if IS_LONG else 0
-        program = sequence * N + head
+        program, key = sequence * N + head, read_key(seed, DROPS)
         for first in range(0, whole, ROWS):
             rows = first + tl.arange(0, ROWS)
             of_keys, of_values = _add_to_keys(
                 q, grad, logsums, deltas, keys, values, of_keys, of_values,
-                rows, columns, count, scale, seed, program, dropout,
+                rows, columns, count, scale, key, program, dropout,
                 Q_STRIDE, N, D, True, DROPS,
             )  # fmt: skip
         for first in range(whole, count, ROWS):
             rows = first + tl.arange(0, ROWS)
             of_keys, of_values = _add_to_keys(
                 q, grad, logsums, deltas, keys, values, of_keys, of_values,
-                rows, columns, count, scale, seed, program, dropout,
+                rows, columns, count, scale, key, program, dropout,
                 Q_STRIDE, N, D, False, DROPS,
             )  # fmt: skip
         _write(dk, columns, length, of_keys * scale, K_STRIDE, D)
@@ -327,7 +337,7 @@ def backward_keys(
 @triton.jit
 def _add_to_keys(
     q, grad, logsums, deltas, keys, values, of_keys, of_values, rows, columns,
-    count, scale, seed, program, dropout,
+    count, scale, key, program, dropout,
     Q_STRIDE: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
     IS_WHOLE: tl.constexpr, DROPS: tl.constexpr,
 ):  # fmt: skip
@@ -346,7 +356,7 @@ def _add_to_keys(
     dp = tl.dot(values, tl.trans(g))
     shown = p
     if DROPS:
-        share = _kept_share(seed, program, rows, columns, dropout)
+        share = kept_share(key, program, rows, columns, dropout)
         share = tl.trans(share)
         shown = p * share
         dp *= share
