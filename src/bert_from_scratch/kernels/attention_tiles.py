@@ -38,11 +38,9 @@ def kept_share(key, program, rows, columns, dropout):
 
 @triton.jit
 def read_key(seed, DROPS: tl.constexpr):
-    """Returns what decides a dropout."""
+    """Returns what decides a dropout; nothing where there is none."""
     # 在循环之外读：在里面的话，流水会把每次读都改成经共享内存的拷贝
-    if DROPS:
-        return tl.load(seed).to(tl.uint32)
-    return 0
+    return tl.load(seed).to(tl.uint32) if DROPS else 0
 
 
 @triton.jit
