@@ -1,13 +1,15 @@
 """How time and memory grow: batch, length, depth, width, processes.
 
     python benchmarks/growth.py --data DATA [--preset base] [--device auto]
-        [--axes batch,length,depth,width,processes] [--steps 10]
-        [--batch-tokens N] [--out build/growth.json] [--plots FOLDER]
+        [--axes batch,length,depth,width,processes] [--values 64,128]
+        [--steps 10] [--batch-tokens N] [--out build/growth.json]
+        [--plots FOLDER]
     python benchmarks/growth.py --merge build/growth-*.json --plots FOLDER
 
 DATA holds token shards (`bert prepare`). From the shape of the preset, one
 thing at a time is varied, and each shape is trained for some steps in a fresh
-process. Memory that runs out ends an axis, not the run. The columns:
+process. Memory that runs out ends an axis, not the run. With `--values`, only
+these of the axes: a point a run, they can take turns (`turns.py`). The columns:
 
     tokens/s, ms/step  real tokens, by the clock on the wall; medians
     busy µs            a token: on a CPU the processor's time of one process,
@@ -90,7 +92,7 @@ def main() -> None:
         run = report.describe_run(SEED)
         if arguments.merge:
             files = [json.loads(path.read_text()) for path in arguments.merge]
-            rows = [row for file in files for row in file["rows"]]
+            rows = compare([row for file in files for row in file["rows"]])
             run["merged"] = [file["run"] for file in files]
         else:
             rows = measure_axes(arguments, run)
@@ -121,6 +123,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--batch-tokens", type=int, help="a step at the start")
     add("--max-batch-tokens", type=int, help="end of the axis batch")
     add("--axes", default=",".join(AXES), help="some of them, by commas")
+    add("--values", help="of the axes, by commas; default: all")
     add("--steps", type=int, default=10, help="timed for every point")
     add("--device", default="auto")
     add("--threads", type=int, help="a process, on a CPU; default 1")
@@ -152,16 +155,14 @@ def measure_axes(
     run["left out"] = notes
     rows: list[dict[str, Any]] = []
     for name in arguments.axes.split(","):
-        first: dict[str, Any] | None = None
         where = "is left out"
         try:
             for value in values_of(name, start, arguments):
                 where = f"ends at {value:,}"
                 change: dict[str, Any] = {AXES[name].field: value}
                 point = replace(start, **change)
-                row = describe(name, point, run_point(point), first)
-                first = first or row
-                rows.append(row)
+                row = describe(name, point, run_point(point))
+                rows = compare([*rows, row])
                 print_line(row)
                 # 每点一存：中途被停下，测到的也能并进别的结果
                 report.save(arguments.out, run, rows)
@@ -214,7 +215,9 @@ def values_of(
     name: str, start: Point, arguments: argparse.Namespace
 ) -> Iterator[int]:
     """Yields the values of an axis, from small to large."""
-    if name == "batch":
+    if arguments.values:
+        yield from map(int, arguments.values.split(","))
+    elif name == "batch":
         largest = arguments.max_batch_tokens or 16 * start.batch_tokens
         yield from doubling(start.batch_tokens // 4, largest)
     elif name == "length":
@@ -248,13 +251,10 @@ def count_places(device: torch.device) -> int:
 
 
 def describe(
-    name: str,
-    point: Point,
-    measured: dict[str, Any],
-    first: dict[str, Any] | None,
+    name: str, point: Point, measured: dict[str, Any]
 ) -> dict[str, Any]:
-    """Makes a row: a point, absolutely and beside the first of its axis."""
-    row = {
+    """Makes a row of a point."""
+    return {
         "axis": name,
         "value": getattr(point, AXES[name].field),
         "tokens/s": measured["tokens_per_second"],
@@ -264,13 +264,20 @@ def describe(
         "MFLOP": measured["flops_per_token"] / point.num_processes / 1e6,
         "peak GB": measured["peak_bytes"] / 1e9,
         "fixed GB": BYTES_A_WEIGHT * measured["num_parameters"] / 1e9,
+        "point": asdict(point) | {"device": measured["device"]},
     }
-    first = first or row
-    row["wall ×"] = first["tokens/s"] / row["tokens/s"]
-    row["busy ×"] = row["busy µs"] / first["busy µs"]
-    row["FLOP ×"] = row["MFLOP"] / first["MFLOP"]
-    row["point"] = asdict(point) | {"device": measured["device"]}
-    return row
+
+
+def compare(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Adds to each row what it is beside the first of its axis, by value."""
+    rows.sort(key=lambda row: (list(AXES).index(row["axis"]), row["value"]))
+    firsts: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        first = firsts.setdefault(row["axis"], row)
+        row["wall ×"] = first["tokens/s"] / row["tokens/s"]
+        row["busy ×"] = row["busy µs"] / first["busy µs"]
+        row["FLOP ×"] = row["MFLOP"] / first["MFLOP"]
+    return rows
 
 
 def print_line(row: dict[str, Any]) -> None:

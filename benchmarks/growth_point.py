@@ -14,12 +14,14 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import torch
 
+import turns
 from bert_from_scratch.data.steps import Position
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.model.device import choose_device
@@ -198,6 +200,8 @@ def time_steps(assembly: Assembly, num_steps: int) -> list[Step]:
     # 从一轮的中间开始：开头的几步装箱时偏爱短句对
     middle = assembly.data.data[0].num_steps(0) // 2
     trainer.state = replace(trainer.state, position=Position(cursor=middle))
+    if is_gpu:
+        turns.take(partial(trainer.fit, lambda _: True))
     trainer.fit(note)
     return [
         Step(

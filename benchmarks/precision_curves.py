@@ -15,6 +15,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from bert_from_scratch.train.step_result import StepResult
 from pretrain_throughput import clean
 
 WINDOW = 25
+BETWEEN = "distance between seeds"
 WAYS: dict[str, dict[str, Any]] = {
     "padded": {"precision": "fp32", "compiles": False},
     "packed": {},
@@ -46,35 +48,38 @@ def main() -> None:
     arguments = parse_arguments()
     if arguments.steps < WINDOW:
         sys.exit(f"error: --steps must be at least {WINDOW}")
-    seeds = range(arguments.seeds)
     ways = ["padded", *arguments.ways.split(",")]
-    curves = {
-        way: [train(arguments, seed, way) for seed in seeds] for way in ways
-    }
-    plain = curves["padded"]
-    rows = [
-        describe(seed, way, curves[way][seed], plain[seed])
-        for way in ways[1:]
-        for seed in seeds
-    ]
-    between = [
-        distance(plain[one], plain[other])
-        for one in seeds
-        for other in range(one)
-    ]
-    run = report.describe_run() | {
-        "distance between seeds": between,
-        "curves": {
-            way: [curve.tolist() for curve in found]
-            for way, found in curves.items()
-        },
-    }
+    run = report.describe_run()
+    curves: dict[str, list[Curve]] = {way: [] for way in ways}
+    rows: list[dict[str, Any]] = []
+    for seed in range(arguments.seeds):
+        for way in ways:
+            curves[way].append(train(arguments, seed, way))
+        rows += [
+            describe(seed, way, curves[way][seed], curves["padded"][seed])
+            for way in ways[1:]
+        ]
+        # 每个种子一存：中途被停下，做完的也还在
+        note_curves(run, curves)
+        report.save(arguments.out, run, rows)
     report.write(arguments.out, run, rows)
     for way in ways[1:]:
         found = [row["mean distance"] for row in rows if row["way"] == way]
         print(f"{way}: at the most {max(found):.4f} nat from padded fp32")
-    if between:
-        print(f"between seeds at the least {min(between):.4f} nat")
+    if run[BETWEEN]:
+        print(f"between seeds at the least {min(run[BETWEEN]):.4f} nat")
+
+
+def note_curves(run: dict[str, Any], curves: dict[str, list[Curve]]) -> None:
+    """Notes all curves, and how far those of different seeds are apart."""
+    plain = curves["padded"]
+    run[BETWEEN] = [
+        distance(one, other) for one, other in combinations(plain, 2)
+    ]
+    run["curves"] = {
+        way: [curve.tolist() for curve in found]
+        for way, found in curves.items()
+    }
 
 
 def parse_arguments() -> argparse.Namespace:
