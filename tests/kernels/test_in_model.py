@@ -128,7 +128,8 @@ def test_states_and_gradients_are_those_without_kernels(
         ("no gradients", False),
         ("padded", False),
         ("another activation", False),
-        ("fp8", False),
+        ("fp8", True),
+        ("fp8 in part", False),
     ],
 )
 def test_halves_are_one_operator_only_where_that_is_the_same(
@@ -141,8 +142,32 @@ def test_halves_are_one_operator_only_where_that_is_the_same(
     model = BertModel(replace(CONFIG, hidden_act=hidden_act))
     if change == "fp8":
         train_in_fp8(model.encoder)
+    if change == "fp8 in part":
+        train_in_fp8(model.encoder.blocks[0].get_submodule("feed_forward"))
     layout = Padded() if change == "padded" else Packed(STARTS, 150)
     some_block: Any = model.encoder.blocks[0]
     with torch.set_grad_enabled(change != "no gradients"):
         found = some_block._has_kernels(torch.zeros(160, 64), layout)
     assert found == expected
+
+
+@pytest.mark.parametrize("is_fp8", [False, True])
+def test_halves_are_told_of_fp8(
+    is_fp8: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = []
+
+    def note(x: Tensor, *others: Any) -> Tensor:
+        told.append(others[-1])
+        return x
+
+    for name in ("attention_sublayer", "feed_forward_sublayer"):
+        monkeypatch.setattr(block, name, note, raising=False)
+    monkeypatch.setattr(
+        room.MultiHeadSelfAttention, "suits_kernel", lambda *_: True
+    )
+    model = BertModel(CONFIG)
+    if is_fp8:
+        train_in_fp8(model.encoder)
+    model.encoder.blocks[0](torch.zeros(160, 64), Packed(STARTS, 150))
+    assert told == [is_fp8, is_fp8]

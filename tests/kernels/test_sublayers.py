@@ -1,12 +1,16 @@
 """Halves of a block as one operator: types, dropout, and compiled."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from bert_from_scratch.kernels import fp8
+
 from .conftest import DEVICE, DTYPE, HAS_GPU
+from .test_attention import distance
 
 EPS = 1e-12
 NUM_TOKENS, WIDTH, INNER, NUM_HEADS = 40, 32, 64, 2
@@ -45,6 +49,7 @@ def half(request: pytest.FixtureRequest) -> tuple[Half, list[Tensor]]:
         parameters: list[Tensor],
         dropout: float = 0.0,
         attention_dropout: float | None = None,
+        in_fp8: bool = False,
     ) -> Tensor:
         first, second, norm = zip(
             parameters[::2], parameters[1::2], strict=True
@@ -54,8 +59,11 @@ def half(request: pytest.FixtureRequest) -> tuple[Half, list[Tensor]]:
                 *(x, first, second, norm, STARTS, 23, NUM_HEADS, EPS),
                 dropout if attention_dropout is None else attention_dropout,
                 dropout,
+                in_fp8,
             )
-        return feed_forward_sublayer(x, first, second, norm, EPS, dropout)
+        return feed_forward_sublayer(
+            x, first, second, norm, EPS, dropout, in_fp8
+        )
 
     return compute, parameters
 
@@ -132,6 +140,35 @@ def test_nothing_is_kept_for_who_only_wants_the_result(
         found = compute(make_input(), parameters)
     assert found.grad_fn is None
     assert torch.equal(found, compute(make_input(), parameters))
+
+
+def test_in_fp8_all_is_near_and_both_products_are_rounded_both_ways(
+    half: tuple[Half, list[Tensor]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if HAS_GPU and not fp8.exists(torch.device(DEVICE)):
+        pytest.skip("this GPU has no fp8")
+    products: list[Tensor] = []
+    multiply = fp8.multiply
+
+    def note(*parts: Any) -> Tensor:
+        products.append(multiply(*parts))
+        return products[-1]
+
+    monkeypatch.setattr(fp8, "multiply", note)
+    compute, parameters = half
+    weights = torch.randn(NUM_TOKENS, WIDTH, device=DEVICE)
+    results = []
+    for in_fp8 in (False, True):
+        x = make_input()
+        found = compute(x, parameters, in_fp8=in_fp8)
+        loss = (found * weights).sum()
+        results.append([found, *torch.autograd.grad(loss, [x, *parameters])])
+        assert len(products) == 4 * in_fp8
+    *pairs, bias_of_norm = zip(*results, strict=True)
+    for plain, rounded in pairs:
+        assert 0 < distance(rounded, plain) < 0.15
+    # 只是梯度的和，与乘积无关
+    assert torch.equal(*bias_of_norm)
 
 
 def test_compiled_in_one_graph_it_is_the_same(

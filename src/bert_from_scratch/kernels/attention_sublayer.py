@@ -12,8 +12,10 @@ Letters: T tokens, H width, N heads.
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from bert_from_scratch.kernels import fp8
 from bert_from_scratch.kernels.add_norm import add_norm
 from bert_from_scratch.kernels.add_norm_backward import add_norm_backward
 from bert_from_scratch.kernels.attention import (
@@ -37,6 +39,7 @@ def attention_sublayer(
     eps: float,
     attention_dropout: float = 0.0,
     dropout: float = 0.0,
+    in_fp8: bool = False,
 ) -> Tensor:
     """Computes LayerNorm(x + dropout(attention(x))).
 
@@ -52,6 +55,7 @@ def attention_sublayer(
         eps: Of the LayerNorm.
         attention_dropout: Probability that a weight of attention is left out.
         dropout: Probability that a number of attention's result is left out.
+        in_fp8: Whether products are, but for the weights' gradients.
 
     Returns:
         [T, H], like `x`.
@@ -71,6 +75,7 @@ def attention_sublayer(
         eps,
         attention_dropout,
         dropout,
+        in_fp8,
     )
     return y
 
@@ -92,8 +97,10 @@ def _attention(
     eps: float,
     attention_dropout: float,
     dropout: float,
+    in_fp8: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    qkv = torch.addmm(qkv_bias.to(x.dtype), x, qkv_weight.t())
+    product = fp8.product if in_fp8 else F.linear
+    qkv = product(x, qkv_weight, qkv_bias.to(x.dtype))
     mixed, logsums = attend_forward(
         None,
         qkv.unflatten(-1, (3, num_heads, -1)),
@@ -105,7 +112,7 @@ def _attention(
         attention_dropout,
     )
     mixed = mixed.flatten(-2)
-    change = mixed @ output_weight.t()
+    change = product(mixed, output_weight)
     y = add_norm(
         *(x, change, norm_weight, norm_bias, eps),
         change_bias=output_bias,
@@ -132,6 +139,7 @@ def _(
     eps: float,
     attention_dropout: float,
     dropout: float,
+    in_fp8: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     num_tokens, width = x.shape
     qkv = x.new_empty((num_tokens, 3 * width))
@@ -160,11 +168,13 @@ def _attention_backward(
     eps: float,
     attention_dropout: float,
     dropout: float,
+    in_fp8: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     dx, of_change, sums = add_norm_backward(
         grad, x, change, output_bias, norm_weight, eps, dropout, seed
     )
-    of_mixed = of_change @ output_weight
+    product_back = fp8.product_back if in_fp8 else torch.mm
+    of_mixed = product_back(of_change, output_weight)
     of_output = of_change.t() @ mixed
     heads = (num_heads, -1)
     _, of_qkv = attend_backward(
@@ -181,8 +191,11 @@ def _attention_backward(
     )
     of_qkv = of_qkv.flatten(1)
     of_qkv_bias = _sum_of_qkv(of_qkv, sums[2], output_weight, attention_dropout)
-    # 绕过注意力的那份梯度已在 dx 里：乘积直接加上去，不另写一遍再加
-    dx.addmm_(of_qkv, qkv_weight)
+    if in_fp8:
+        dx += fp8.product_back(of_qkv, qkv_weight)
+    else:
+        # 绕过注意力的那份梯度已在 dx 里：乘积直接加上去，不另写一遍再加
+        dx.addmm_(of_qkv, qkv_weight)
     return dx, of_qkv.t() @ x, of_qkv_bias, of_output, sums
 
 
@@ -226,6 +239,7 @@ def _(
     eps: float,
     attention_dropout: float,
     dropout: float,
+    in_fp8: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     width = x.shape[1]
     return (
@@ -270,7 +284,7 @@ def _differentiate_attention(
         of_output_bias.to(output_type),
         of_norm.to(norm_type),
         of_norm_bias.to(ctx.norm_bias_dtype),
-        *[None] * 8,
+        *[None] * 9,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bert_from_scratch.kernels import fp8
 from bert_from_scratch.kernels.activation import gelu_backward, gelu_forward
 from bert_from_scratch.kernels.add_norm import add_norm
 from bert_from_scratch.kernels.add_norm_backward import add_norm_backward
@@ -25,6 +26,7 @@ def feed_forward_sublayer(
     norm: Affine,
     eps: float,
     dropout: float = 0.0,
+    in_fp8: bool = False,
 ) -> Tensor:
     """Computes LayerNorm(x + dropout(W' GELU(W x + b) + b')).
 
@@ -35,6 +37,7 @@ def feed_forward_sublayer(
         norm: The same of the LayerNorm, [H] each.
         eps: Of the LayerNorm.
         dropout: Probability that a number of the result is left out.
+        in_fp8: Whether products are, but for the weights' gradients.
 
     Returns:
         [T, H], like `x`.
@@ -49,6 +52,7 @@ def feed_forward_sublayer(
         draw_seed(x, dropout),
         eps,
         dropout,
+        in_fp8,
     )
     return y
 
@@ -65,10 +69,16 @@ def _feed_forward(
     seed: Tensor,
     eps: float,
     dropout: float,
+    in_fp8: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    inner = x @ expand_weight.t()
-    active = gelu_forward(inner, expand_bias)
-    change = active @ contract_weight.t()
+    if in_fp8:
+        inner = fp8.product(x, expand_weight, expand_bias.to(x.dtype))
+        active, rows = fp8.gelu(inner)
+        change = fp8.multiply(rows, fp8.quantise(contract_weight), x.dtype)
+    else:
+        inner = x @ expand_weight.t()
+        active = gelu_forward(inner, expand_bias)
+        change = active @ contract_weight.t()
     y = add_norm(
         *(x, change, norm_weight, norm_bias, eps),
         change_bias=contract_bias,
@@ -90,6 +100,7 @@ def _(
     seed: Tensor,
     eps: float,
     dropout: float,
+    in_fp8: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     size = (x.shape[0], expand_weight.shape[0])
     inner, active = x.new_empty(size), x.new_empty(size)
@@ -113,17 +124,23 @@ def _feed_forward_backward(
     change: Tensor,
     eps: float,
     dropout: float,
+    in_fp8: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     dx, of_change, sums = add_norm_backward(
         grad, x, change, contract_bias, norm_weight, eps, dropout, seed
     )
     of_contract = of_change.t() @ active
-    of_active = of_change @ contract_weight
-    of_inner, of_expand_bias = gelu_backward(of_active, inner, expand_bias)
-    # 绕过前馈层的那份梯度已在 dx 里：乘积直接加上去
-    dx.addmm_(of_inner, expand_weight)
-    of_expand = of_inner.t() @ x
-    return dx, of_expand, of_expand_bias.sum(0), of_contract, sums
+    if in_fp8:
+        of_active = fp8.product_back(of_change, contract_weight)
+        of_inner, rows, of_bias = fp8.gelu_backward(of_active, inner)
+        dx += fp8.multiply(rows, fp8.quantise(expand_weight.t()), x.dtype)
+    else:
+        of_active = of_change @ contract_weight
+        of_inner, some = gelu_backward(of_active, inner, expand_bias)
+        of_bias = some.sum(0)
+        # 绕过前馈层的那份梯度已在 dx 里：乘积直接加上去
+        dx.addmm_(of_inner, expand_weight)
+    return dx, of_inner.t() @ x, of_bias.float(), of_contract, sums
 
 
 @_feed_forward_backward.register_fake
@@ -141,6 +158,7 @@ def _(
     change: Tensor,
     eps: float,
     dropout: float,
+    in_fp8: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     inner_width, width = expand_weight.shape
     return (
@@ -155,10 +173,10 @@ def _(
 def _save_feed_forward(
     ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]
 ) -> None:
-    *tensors, norm_bias, seed, eps, dropout = inputs
+    *tensors, norm_bias, seed, eps, dropout, in_fp8 = inputs
     _, *kept = output
     ctx.save_for_backward(*tensors, seed, *kept)
-    ctx.settings = eps, dropout
+    ctx.settings = eps, dropout, in_fp8
     ctx.norm_bias_dtype = norm_bias.dtype
     ctx.set_materialize_grads(False)
 
@@ -180,7 +198,7 @@ def _differentiate_feed_forward(
         of_contract_bias.to(contract_bias.dtype),
         of_norm.to(norm_weight.dtype),
         of_norm_bias.to(ctx.norm_bias_dtype),
-        *[None] * 3,
+        *[None] * 4,
     )
 
 

@@ -114,13 +114,15 @@ class TransformerBlock(nn.Module):
             and isinstance(layout, Packed)
             and attention.suits_kernel(x, layout)
             and feed_forward.activation is F.gelu
-            and not any(layer.dense is fp8.dense for layer in layers)
+            # 全在 fp8 里，或全不在：一半一半的，交给 PyTorch 逐步求导
+            and len({layer.dense is fp8.dense for layer in layers}) == 1
         )
 
     def _learn_by_kernels(self, x: Tensor, layout: Packed) -> Tensor:
         """Does the same by operators whose way back is written by hand."""
         attention, feed_forward = self.attention, self.feed_forward
         dropout = self.dropout.p if self.training else 0.0
+        in_fp8 = attention.qkv.dense is fp8.dense
         x = attention_sublayer(
             x,
             _affine(attention.qkv),
@@ -132,6 +134,7 @@ class TransformerBlock(nn.Module):
             self.attention_norm.eps,
             attention.dropout_now(),
             dropout,
+            in_fp8,
         )
         return feed_forward_sublayer(
             x,
@@ -140,6 +143,7 @@ class TransformerBlock(nn.Module):
             _affine(self.output_norm),
             self.output_norm.eps,
             dropout,
+            in_fp8,
         )
 
 
