@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from bert_from_scratch.kernels.attention_tiles import kept_share, read_key
+from bert_from_scratch.kernels.dropout import kept_share, read_key
 
 # 一个程序一次看这么多数；窄的行几行一起，宽的行多几个线程束
 NUMBERS_A_PROGRAM = 2048

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from bert_from_scratch.kernels.attention_tiles import kept_share, read_key
+from bert_from_scratch.kernels.dropout import kept_share, read_key
 
 # 768 分三段、1024 分两段，正好分完；一个线程束一次看 256 个数
 MOST_PARTS = 3

@@ -220,20 +220,21 @@ def attend_backward(
     # 没有单独的查询时，它的梯度就在 of_joined 里，另一个是空的
     of_queries, of_joined = _allocate_gradients(queries, joined)
     dq, dk, dv = _divide(None if queries is None else of_queries, of_joined)
-    deltas = torch.empty_like(logsums)
+    # 每个查询的两个 float32，拼成一个数
+    pairs = torch.empty_like(logsums, dtype=torch.int64)
     common = (
-        *(logsums, query_starts, cu_seqlens, seed),
+        *(query_starts, cu_seqlens, seed),
         *(q.shape[-1] ** -0.5, dropout, len(q)),
     )
     shape = _describe(q, k, max_seqlen, dropout)
     tiles.backward_queries[_grid(q, cu_seqlens, max_seqlen, QUERIES["ROWS"])](
-        *(q, k, v, mixed, grad, dq, deltas, *common),
+        *(q, k, v, mixed, grad, dq, pairs, logsums, *common),
         **shape,
         LOOPS=queries is not None,
         **QUERIES,
     )
     tiles.backward_keys[_grid(q, cu_seqlens, max_seqlen, KEYS["COLUMNS"])](
-        q, k, v, grad, dk, dv, deltas, *common, **shape, **KEYS
+        q, k, v, grad, dk, dv, pairs, *common, **shape, **KEYS
     )
     return of_queries, of_joined
 
