@@ -3,8 +3,8 @@
     python benchmarks/pretrain_throughput.py --data DATA
         [--cases base:128,base:512,large:512] [--steps 30] [--dropout 0.1]
         [--batch-tokens 65536,131072] [--precision auto,fp8] [--rows 256,512]
-        [--pairs google] [--fill padded,full,marked] [--seconds 560]
-        [--device cpu] [--out FILE.json]
+        [--pairs google] [--fill padded,full,marked] [--no-compile]
+        [--seconds 560] [--device cpu] [--out FILE.json]
     python benchmarks/pretrain_throughput.py --merge FILE.json FILE.json ...
 
 DATA holds token shards (`bert prepare`). Ours is what `bert pretrain` runs:
@@ -17,7 +17,8 @@ beforehand and lie in pinned memory. Every batch size of `--rows` has a row in
 the table; the fastest counts. `--pairs google` gives both sides the pairs of
 Google's script, which leave more padding than ours. One that does not fit into
 memory, or is not begun because `--seconds` since the start would not suffice,
-is named and left out. Dropout is attention's too, on both sides. Only real
+is named and left out. `--no-compile` runs ours as it stands, one operation
+after the other. Dropout is attention's too, on both sides. Only real
 tokens are counted; the ratios are those of our fastest row in bf16, and memory
 is compared where both have room for equally many tokens. Under `turns.py` every
 file of `--merge` is one process's, and time to the first step is that of many
@@ -56,7 +57,7 @@ SEED = 0
 COMPILING_STEPS = 2
 WARM_STEPS = 10
 EVER = 1_000_000
-OURS = "ours"
+OURS, EAGER = "ours", "ours, not compiled"
 CASE = ("preset", "length", "dropout", "pairs")
 # 每行的列都一样：没有测到的数字是空的，不是零
 NOTHING: dict[str, Any] = {
@@ -132,6 +133,7 @@ def parse_arguments() -> argparse.Namespace:
         help=f"of the peer's rows: one, or several: {','.join(FILLS)}",
     )
     parser.add_argument("--only", choices=("ours", "peer"))
+    parser.add_argument("--no-compile", action="store_true", help="of ours")
     parser.add_argument("--seconds", type=float, default=math.inf)
     parser.add_argument("--device", default="auto")
     parser.add_argument(
@@ -186,8 +188,10 @@ def measure_ours(
             precision=precision,
             pairs=arguments.pairs,
             device=arguments.device,
+            compiles=False if arguments.no_compile else None,
         )
-        row = {"who": OURS, "rows": size // length, "precision": precision}
+        who = EAGER if arguments.no_compile else OURS
+        row = {"who": who, "rows": size // length, "precision": precision}
         yield row | measure_loop(assembly, arguments.steps, length)
         device = assembly.trainer.device
         # 释放这个模型，再给下一个让出全部显存
@@ -205,6 +209,7 @@ def build(
     precision: str = "auto",
     pairs: str = "ours",
     device: str = "auto",
+    compiles: bool | None = None,
 ) -> Assembly:
     """Builds what `bert pretrain` would run."""
     plan = make_plan(
@@ -216,6 +221,7 @@ def build(
         warmup_steps=100,
         device=device,
         precision=precision,
+        compiles=compiles,
         held_out_share=0.0,
         seed=SEED,
     )
