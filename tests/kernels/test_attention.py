@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .conftest import DEVICE, DTYPE, HAS_GPU, TOLERANCE
+from .conftest import DEVICE, DTYPE, HALF_TOLERANCE, HAS_GPU, TOLERANCE
 
 NUM_HEADS, WIDTH = 2, 32
 # 空序列、恰好一块、多出一个词，都要试到
@@ -54,10 +54,18 @@ def distance(found: Tensor, expected: Tensor) -> float:
     return float((found - expected).norm() / expected.norm())
 
 
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"),
+    {DTYPE: TOLERANCE, torch.bfloat16: HALF_TOLERANCE}.items(),
+)
 def test_values_and_gradients_are_those_of_plain_attention(
-    lengths: list[int], attend: Callable[..., Tensor]
+    lengths: list[int],
+    attend: Callable[..., Tensor],
+    dtype: torch.dtype,
+    tolerance: float,
 ) -> None:
     qkv, starts, grad = make(lengths)
+    qkv, grad = qkv.to(dtype), grad.to(dtype)
     exact = qkv.double().requires_grad_()
     expected = attend_plainly(exact, lengths)
     (expected_gradient,) = torch.autograd.grad(expected, exact, grad.double())
@@ -65,15 +73,15 @@ def test_values_and_gradients_are_those_of_plain_attention(
     bias = torch.zeros(3 * NUM_HEADS * WIDTH, device=DEVICE, requires_grad=True)
     found = attend(qkv, bias, starts, max(lengths))
     gradient, bias_gradient = torch.autograd.grad(found, (qkv, bias), grad)
-    assert distance(found, expected) < TOLERANCE
+    assert distance(found, expected) < tolerance
     for part in range(3):
         assert (
-            distance(gradient[:, part], expected_gradient[:, part]) < TOLERANCE
+            distance(gradient[:, part], expected_gradient[:, part]) < tolerance
         )
     # 键的偏置理论上没有梯度，查询的也小：误差以全部梯度的大小为尺
     error = bias_gradient.double() - expected_gradient.sum(0).flatten()
     scale = expected_gradient.norm() * len(qkv) ** 0.5
-    assert float(error.norm() / scale) < TOLERANCE
+    assert float(error.norm() / scale) < tolerance
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])

@@ -23,6 +23,7 @@ from bert_from_scratch.data.steps import Position, StepData, StepSource
 from bert_from_scratch.objectives.output import Part, StepOutput
 from bert_from_scratch.train.budget import Budget
 from bert_from_scratch.train.checkpoint import TrainingState
+from bert_from_scratch.train.compiling import compile_model
 from bert_from_scratch.train.evaluation import (
     PartResult,
     Totals,
@@ -124,8 +125,7 @@ class BertTrainer:
             # 形状固定时各编译一次，好过一份形状可变的慢代码；微调的批次
             # 长短不一，只能用后者
             is_dynamic = not self.settings.has_static_shapes
-            compiled = torch.compile(model, dynamic=is_dynamic)
-            model = cast("nn.Module", compiled)
+            model = compile_model(model, is_dynamic)
         return model
 
     def restore(self, state: TrainingState) -> None:
