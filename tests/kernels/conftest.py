@@ -20,30 +20,53 @@ if not HAS_GPU:
 
 @pytest.fixture(scope="session", autouse=True)
 def repair_interpreter() -> None:
-    """Lets Triton's interpreter multiply bfloat16 numbers.
+    """Lets Triton's interpreter compute with bfloat16 as a GPU does.
 
-    It keeps their bits as integers, and multiplies those.
+    It keeps the bits as integers, multiplies those, and cuts float32 off
+    where a GPU rounds.
     """
     if HAS_GPU:
         return
     interpreter = pytest.importorskip("triton.runtime.interpreter")
-    from triton import language
+    from triton import language as tl
 
     builder = interpreter.InterpreterBuilder
-    multiply = builder.create_dot
+    multiply, cast = builder.create_dot, builder.cast_impl
 
     def widen(x: Any) -> Any:
-        if x.dtype.scalar != language.bfloat16:
+        if x.dtype.scalar != tl.bfloat16:
             return x
         numbers = (x.data.astype(np.uint32) << 16).view(np.float32)
-        return interpreter.TensorHandle(numbers, language.float32)
+        return interpreter.TensorHandle(numbers, tl.float32)
 
     def create_dot(self: Any, a: Any, b: Any, d: Any, *rest: Any) -> Any:
         return multiply(self, widen(a), widen(b), d, *rest)
 
-    builder.create_dot = create_dot
+    def cast_impl(self: Any, x: Any, kind: Any) -> Any:
+        if (x.dtype.scalar, kind.scalar) != (tl.float32, tl.bfloat16):
+            return cast(self, x, kind)
+        numbers = torch.from_numpy(np.ascontiguousarray(x.data)).bfloat16()
+        bits = numbers.view(torch.int16).numpy().view(np.uint16)
+        return interpreter.TensorHandle(bits, kind.scalar)
+
+    builder.create_dot, builder.cast_impl = create_dot, cast_impl
 
 
 @pytest.fixture(autouse=True)
 def skip_without_triton() -> None:
     pytest.importorskip("triton", reason="Triton is not installed")
+
+
+def require_fp8() -> None:
+    """Skips where rows cannot be multiplied in fp8."""
+    from bert_from_scratch.kernels import fp8
+
+    if HAS_GPU:
+        if not fp8.exists(torch.device(DEVICE)):
+            pytest.skip("this GPU has no fp8")
+        return
+    x = torch.zeros(16, 16, dtype=torch.bfloat16)
+    try:
+        fp8.product(x, x)
+    except RuntimeError:
+        pytest.skip("this PyTorch multiplies no fp8 rows on a CPU")

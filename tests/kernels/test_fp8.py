@@ -14,7 +14,7 @@ from bert_from_scratch.errors import BertError
 from bert_from_scratch.kernels import fp8
 from bert_from_scratch.model.block import FeedForward
 
-from .conftest import DEVICE
+from .conftest import DEVICE, require_fp8
 from .test_attention import distance
 
 CONFIG = BertConfig(
@@ -41,8 +41,7 @@ def make(rows: int = 48) -> tuple[Tensor, Tensor, Tensor]:
 
 @pytest.fixture(autouse=True)
 def skip_without_fp8() -> None:
-    if DEVICE == "cuda" and not fp8.exists(torch.device(DEVICE)):
-        pytest.skip("this GPU has no fp8")
+    require_fp8()
 
 
 @pytest.mark.parametrize("has_bias", [True, False])
