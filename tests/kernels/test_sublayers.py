@@ -9,7 +9,7 @@ from torch import Tensor
 
 from bert_from_scratch.kernels import fp8
 
-from .conftest import DEVICE, DTYPE, HAS_GPU
+from .conftest import DEVICE, DTYPE, HAS_GPU, require_fp8
 from .test_attention import distance
 
 EPS = 1e-12
@@ -145,8 +145,7 @@ def test_nothing_is_kept_for_who_only_wants_the_result(
 def test_in_fp8_all_is_near_and_both_products_are_rounded_both_ways(
     half: tuple[Half, list[Tensor]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if HAS_GPU and not fp8.exists(torch.device(DEVICE)):
-        pytest.skip("this GPU has no fp8")
+    require_fp8()
     products: list[Tensor] = []
     multiply = fp8.multiply
 

@@ -69,7 +69,8 @@ def attention_sublayer(
         *norm,
         cu_seqlens,
         draw_seed(cu_seqlens, attention_dropout),
-        draw_seed(cu_seqlens, dropout),
+        # 与前馈那一半用同一类型占位：内核就不必编译两份
+        draw_seed(x, dropout),
         max_seqlen,
         num_heads,
         eps,
@@ -244,9 +245,9 @@ def _(
     width = x.shape[1]
     return (
         torch.empty_like(x),
-        torch.empty_like(qkv_weight),
+        qkv_weight.new_empty(qkv_weight.shape),
         x.new_empty(3 * width, dtype=torch.float32),
-        torch.empty_like(output_weight),
+        output_weight.new_empty(output_weight.shape),
         x.new_empty((3, width), dtype=torch.float32),
     )
 

@@ -163,9 +163,9 @@ def _(
     inner_width, width = expand_weight.shape
     return (
         torch.empty_like(x),
-        torch.empty_like(expand_weight),
+        expand_weight.new_empty(expand_weight.shape),
         x.new_empty(inner_width, dtype=torch.float32),
-        torch.empty_like(contract_weight),
+        contract_weight.new_empty(contract_weight.shape),
         x.new_empty((3, width), dtype=torch.float32),
     )
 

@@ -116,6 +116,8 @@ class TransformerBlock(nn.Module):
             and feed_forward.activation is F.gelu
             # 全在 fp8 里，或全不在：一半一半的，交给 PyTorch 逐步求导
             and len({layer.dense is fp8.dense for layer in layers}) == 1
+            # 有人在里面挂了钩子，就一层一层地调用，让钩子看得到
+            and not any(map(_has_hooks, self.modules()))
         )
 
     def _learn_by_kernels(self, x: Tensor, layout: Packed) -> Tensor:
@@ -145,6 +147,16 @@ class TransformerBlock(nn.Module):
             dropout,
             in_fp8,
         )
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    """Whether somebody wants to know when a layer inside a block is called."""
+    return not isinstance(module, TransformerBlock) and bool(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+    )
 
 
 def _affine(layer: Linear | LayerNorm) -> tuple[Tensor, Tensor]:
