@@ -132,6 +132,25 @@ def test_seeds_decide_what_dropout_leaves_out(
     assert not torch.allclose(run(0), run(1), atol=1e-3)
 
 
+@pytest.mark.slow
+def test_weights_may_lie_by_columns_when_it_is_compiled(
+    half: tuple[Half, list[Tensor]],
+) -> None:
+    compute, parameters = half
+    x = make_input()
+    by_columns = [
+        p.detach().t().contiguous().t().requires_grad_() if p.dim() == 2 else p
+        for p in parameters
+    ]
+    compiled = torch.compile(compute)
+    results = []
+    for function, weights in ((compute, parameters), (compiled, by_columns)):
+        loss = function(x, weights).float().square().sum()
+        results.append(torch.autograd.grad(loss, [x, *weights]))
+    for found, expected in zip(*results, strict=True):
+        assert distance(found, expected) < 1e-2
+
+
 def test_nothing_is_kept_for_who_only_wants_the_result(
     half: tuple[Half, list[Tensor]],
 ) -> None:
