@@ -135,7 +135,7 @@ def multiply(name: str, a: Tensor, b: Tensor, adds: bool = False) -> Case:
 
 def with_gelu(tokens: int, width: int, inner: int) -> Case:
     """Returns the way into the feed-forward layer, GELU included."""
-    from bert_from_scratch.kernels.activation import gelu_forward
+    from bert_from_scratch.kernels.activation import gelu
 
     x, weight, bias = draw(tokens, width), draw(inner, width), draw(inner)
     weight *= width**-0.5
@@ -145,7 +145,7 @@ def with_gelu(tokens: int, width: int, inner: int) -> Case:
     )
     return Case(
         "GELU behind its product",
-        lambda: gelu_forward(x @ weight.t(), bias),
+        lambda: gelu(x @ weight.t(), bias),
         product,
         2.0 * tokens * width * inner,
         lambda: F.gelu(x.float() @ weight.t().float() + bias.float()),
@@ -154,21 +154,24 @@ def with_gelu(tokens: int, width: int, inner: int) -> Case:
 
 def with_slope(tokens: int, width: int, inner: int) -> Case:
     """Returns the way back out of the feed-forward layer, GELU's included."""
-    from bert_from_scratch.kernels.activation import gelu_backward
+    from bert_from_scratch.kernels.activation import gelu
 
     grad, weight = draw(tokens, width), draw(width, inner)
-    aux, bias = draw(tokens, inner), torch.zeros_like(draw(inner))
+    aux, bias = draw(tokens, inner).requires_grad_(), draw(inner).zero_()
     sums = torch.empty_like(bias)
     product = Product(
-        *(grad, weight, torch.empty_like(aux)),
+        *(grad, weight, torch.empty_like(aux, requires_grad=False)),
         epilogue=DGELU_BGRAD,
         bias=sums,
-        aux=aux,
+        aux=aux.detach(),
     )
+    leaves = (aux, bias.requires_grad_())
+    active = gelu(*leaves)
 
     def plain() -> Tensor:
-        of_inner, some = gelu_backward(grad @ weight, aux, bias)
-        some.sum(0)
+        of_inner, _ = torch.autograd.grad(
+            active, leaves, grad @ weight, retain_graph=True
+        )
         return of_inner
 
     return Case(

@@ -67,6 +67,6 @@ def require_fp8() -> None:
         return
     x = torch.zeros(16, 16, dtype=torch.bfloat16)
     try:
-        fp8.product(x, x)
+        fp8.dense(x, x)
     except RuntimeError:
         pytest.skip("this PyTorch multiplies no fp8 rows on a CPU")
