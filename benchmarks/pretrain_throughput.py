@@ -264,7 +264,7 @@ def measure_loop(
         trainer.fit(note_first)
 
     start_in_the_middle(assembly)
-    turns.take(compile_steps)
+    turns.take(compile_steps, compiles=trainer.settings.compiles)
     trainer.fit(note)
     start = marks[WARM_STEPS - 1][0]
     timed = [result for _, result in marks[WARM_STEPS:]]

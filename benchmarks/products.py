@@ -26,6 +26,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import report
+import turns
 from bert_from_scratch import kernels
 from cublaslt import DGELU_BGRAD, GELU_AUX_BIAS, WORKSPACE_BYTES, Product
 
@@ -62,7 +63,7 @@ def main() -> None:
     torch.manual_seed(SEED)
     run = report.describe_run(SEED)
     workspace = torch.empty(WORKSPACE_BYTES, dtype=torch.uint8, device="cuda")
-    warm_up(arguments.tokens, arguments.width)
+    turns.take(partial(warm_up, arguments.tokens, arguments.width), False)
     rows: list[dict[str, Any]] = []
     for case in make_cases(arguments.tokens, arguments.width):
         rows.append(measure(case, workspace, arguments))

@@ -32,17 +32,19 @@ POLL_SECONDS = 0.1
 SHOWN_CHARACTERS = 3000
 
 
-def take(warm_up: Callable[[], object]) -> None:
+def take(warm_up: Callable[[], object], compiles: bool = True) -> None:
     """Warms up, then waits for this benchmark's turn, if there are turns.
 
     Args:
         warm_up: Takes the first steps, compiling included.
+        compiles: Whether it begins by compiling; if not, it has the GPU to
+            itself from the start.
     """
     folder = os.environ.pop(VARIABLE, None)
     if folder is None:
         warm_up()
         return
-    with alone_once_compiled(Path(folder).parent / LOCK):
+    with alone_once_compiled(Path(folder).parent / LOCK, compiles):
         warm_up()
         free_memory()
     parent = os.getppid()
@@ -54,7 +56,7 @@ def take(warm_up: Callable[[], object]) -> None:
 
 
 @contextmanager
-def alone_once_compiled(lock_path: Path) -> Iterator[None]:
+def alone_once_compiled(lock_path: Path, compiles: bool) -> Iterator[None]:
     """Compiles beside others, but runs beside nobody.
 
     Compiled kernels are chosen by their time when they first run, which others
@@ -75,6 +77,8 @@ def alone_once_compiled(lock_path: Path) -> Iterator[None]:
         def unlock(_: object) -> None:
             fcntl.flock(file, fcntl.LOCK_UN)
 
+        if not compiles:
+            lock(None)
         callback_handler.register_start_callback(unlock)
         callback_handler.register_end_callback(lock)
         try:

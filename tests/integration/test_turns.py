@@ -17,9 +17,10 @@ from pathlib import Path
 path, seconds = Path(sys.argv[1]), float(sys.argv[2])
 times = {}
 def warm_up():
+    times["start"] = time.monotonic()
     time.sleep(seconds)
     times["ready"] = time.monotonic()
-turns.take(warm_up)
+turns.take(warm_up, compiles="eager" not in sys.argv)
 times["begin"] = time.monotonic()
 time.sleep(0.3)
 times["end"] = time.monotonic()
@@ -56,6 +57,19 @@ def test_nobody_is_timed_beside_another(tmp_path: Path) -> None:
     ready = max(time["ready"] for time in times)
     for time, following in pairwise(times):
         assert ready < time["begin"] < time["end"] < following["begin"]
+
+
+@pytest.mark.slow
+def test_what_is_not_compiled_warms_up_beside_nobody(tmp_path: Path) -> None:
+    program = tmp_path / "entrant.py"
+    program.write_text(ENTRANT)
+    paths = [tmp_path / f"{number}.json" for number in range(2)]
+    commands = [f"{sys.executable} {program} {path} 2 eager" for path in paths]
+    done = run_in_turns(commands, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    times = [json.loads(path.read_text()) for path in paths]
+    first, second = sorted(times, key=lambda time: float(time["start"]))
+    assert first["ready"] <= second["start"]
 
 
 @pytest.mark.slow
