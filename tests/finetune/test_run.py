@@ -80,7 +80,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 def test_it_learns_and_leaves_everything_behind(
     plan: FinetunePlan, tmp_path: Path
 ) -> None:
-    found = run.start(plan, tmp_path / "out", quiet)
+    found = run.start(replace(plan, epochs=8), tmp_path / "out", quiet)
     assert found is not None
     assert found.scores["accuracy"] == 1
     out = tmp_path / "out"
@@ -99,7 +99,7 @@ def test_it_learns_and_leaves_everything_behind(
     assert len(read_lines(out / "predictions.jsonl")) == 40
     assert read_lines(out / "mistakes.jsonl") == []
     card = (out / "model" / "README.md").read_text()
-    for fact in ("seeds 0", "train.tsv", "| accuracy |", "4 epochs"):
+    for fact in ("seeds 0", "train.tsv", "| accuracy |", "8 epochs"):
         assert fact in card, fact
     # 断点与权重用完即弃：只留日志
     names = {path.name for path in (out / "runs" / "lr-0.003-seed-0").iterdir()}
@@ -114,7 +114,7 @@ def test_it_learns_and_leaves_everything_behind(
 def test_the_directory_predicts_and_transformers_loads_it(
     plan: FinetunePlan, tmp_path: Path
 ) -> None:
-    run.start(plan, tmp_path / "out", quiet)
+    run.start(replace(plan, epochs=8), tmp_path / "out", quiet)
     predictor = TaskPredictor.load(tmp_path / "out")
     texts = ["the film was lovely .", "the room was awful ."]
     found = predictor.predict_texts(texts)
@@ -309,7 +309,7 @@ def test_a_baseline_takes_the_same_road(
         learning_rates=(1e-2,),
         epochs=10,
     )
-    found = run.start(plan, tmp_path / "out", quiet)
+    found = run.start(replace(plan, epochs=8), tmp_path / "out", quiet)
     assert found is not None
     assert found.scores["accuracy"] == 1
     predictor = TaskPredictor.load(tmp_path / "out")
