@@ -16,6 +16,7 @@ numbers of the first. The peer is PyTorch's kernel for sequences of any length
 
 import argparse
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,8 @@ def main() -> None:
         "--out", type=Path, default=Path("build/attention_kernels.json")
     )
     arguments = parser.parse_args()
+    if not torch.cuda.is_available():
+        sys.exit("error: the kernels are timed on a GPU, and here is none")
     extra = json.loads(arguments.shapes.read_text()) if arguments.shapes else {}
     rows: list[dict[str, Any]] = []
     for length in map(int, arguments.lengths.split(",")):

@@ -22,7 +22,6 @@ these of the axes: a point a run, they can take turns (`turns.py`). The columns:
 """
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -82,6 +81,7 @@ AXES = {
     ),
     "processes": Axis("num_processes", "processes", "-1: nothing is lost"),
 }
+COLUMNS = {"axis", "value", "tokens/s", "busy µs", "MFLOP", "peak GB"}
 
 
 def main() -> None:
@@ -91,7 +91,7 @@ def main() -> None:
         atomic.check_file(arguments.out)
         run = report.describe_run(SEED)
         if arguments.merge:
-            files = [json.loads(path.read_text()) for path in arguments.merge]
+            files = [report.read(path, COLUMNS) for path in arguments.merge]
             rows = compare([row for file in files for row in file["rows"]])
             run["merged"] = [file["run"] for file in files]
         else:

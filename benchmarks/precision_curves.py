@@ -12,7 +12,6 @@ against the distance between seeds.
 """
 
 import argparse
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -27,6 +26,8 @@ from torch import Tensor
 import report
 from bert_from_scratch.data.batch import Batch
 from bert_from_scratch.data.steps import Position, StepData, StepSource
+from bert_from_scratch.kernels import fp8
+from bert_from_scratch.model.device import choose_device
 from bert_from_scratch.train.assemble import assemble
 from bert_from_scratch.train.defaults import make_plan
 from bert_from_scratch.train.processes import Processes
@@ -46,8 +47,6 @@ Curve = NDArray[np.float64]
 def main() -> None:
     """Trains every seed every way and compares the curves."""
     arguments = parse_arguments()
-    if arguments.steps < WINDOW:
-        sys.exit(f"error: --steps must be at least {WINDOW}")
     ways = ["padded", *arguments.ways.split(",")]
     run = report.describe_run()
     curves: dict[str, list[Curve]] = {way: [] for way in ways}
@@ -87,7 +86,9 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--preset", default="small")
-    parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument(
+        "--steps", type=int, default=500, help=f"at least {WINDOW}"
+    )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--batch-tokens", type=int, default=16384)
     parser.add_argument("--max-length", type=int, default=128)
@@ -97,7 +98,17 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--out", type=Path, default=Path("build/precision_curves.json")
     )
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.steps < WINDOW:
+        parser.error(f"--steps must be at least {WINDOW}")
+    ways = arguments.ways.split(",")
+    unknown = set(ways) - WAYS.keys()
+    if unknown:
+        parser.error(f"no way {', '.join(unknown)}, of {', '.join(WAYS)}")
+    if "fp8" in ways:
+        # 先问清楚：不要等别的都练完才发现
+        fp8.require(choose_device(arguments.device))
+    return arguments
 
 
 @dataclass(frozen=True)

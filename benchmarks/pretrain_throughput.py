@@ -27,7 +27,6 @@ which compile at once.
 
 import argparse
 import gc
-import json
 import math
 import sys
 import time
@@ -69,6 +68,7 @@ NOTHING: dict[str, Any] = {
     "seconds to first step": None,
     "note": "",
 }
+COLUMNS = {*CASE, *NOTHING, "who", "rows", "precision"}
 
 
 def main() -> None:
@@ -78,7 +78,7 @@ def main() -> None:
     run = report.describe_run(SEED)
     rows: list[dict[str, Any]] = []
     if arguments.merge:
-        files = [json.loads(path.read_text()) for path in arguments.merge]
+        files = [report.read(path, COLUMNS) for path in arguments.merge]
         run["merged"] = [file["run"] for file in files]
         rows = [row for file in files for row in file["rows"]]
         report.write(arguments.out, run, judge(rows))
@@ -142,6 +142,9 @@ def parse_arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     if (arguments.data is None) == (not arguments.merge):
         parser.error("give either --data or --merge")
+    unknown = set(arguments.fill.split(",")) - FILLS.keys()
+    if unknown:
+        parser.error(f"no --fill {', '.join(unknown)}")
     return arguments
 
 

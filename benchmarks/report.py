@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -40,7 +41,7 @@ def describe_run(seed: int | None = None) -> dict[str, Any]:
     """Returns command, commit, hardware, versions and seed."""
     packages = ("torch", "tokenizers", "transformers", "numpy")
     return {
-        "command": " ".join([Path(sys.executable).name, *sys.argv]),
+        "command": shlex.join([Path(sys.executable).name, *sys.argv]),
         "commit": _commit(),
         "device": _device(),
         "processor": _processor(),
@@ -74,6 +75,31 @@ def write(path: Path, run: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     console.print(f"written to {path}", highlight=False)
 
 
+def read(path: Path, columns: set[str]) -> dict[str, Any]:
+    """Reads a JSON file of `save` whose rows have some columns.
+
+    Raises:
+        BertError: It is another file.
+    """
+    from bert_from_scratch.errors import BertError
+
+    try:
+        found: dict[str, Any] = json.loads(path.read_text())
+        missing = [columns - row.keys() for row in found["rows"]]
+        known = found["run"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BertError(
+            f"{path} is no result of this script: {error}",
+            hint="give files that it has written by --out",
+        ) from None
+    if any(missing) or not isinstance(known, dict):
+        raise BertError(
+            f"{path} is the result of another script.",
+            hint="give files that this one has written by --out",
+        )
+    return found
+
+
 def _fits(value: Any) -> bool:
     return not isinstance(value, list | dict)
 
@@ -81,7 +107,9 @@ def _fits(value: Any) -> bool:
 def _show(value: Any) -> str:
     if value is None:
         return "-"
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def _commit() -> str:

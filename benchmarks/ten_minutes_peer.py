@@ -39,7 +39,7 @@ from bert_from_scratch.data.shards import TokenShards
 from bert_from_scratch.train.budget import warmup_then_decay
 from bert_from_scratch.train.clock import process_start
 
-SECONDS_TO_SAVE = 8.0
+SECONDS_TO_SAVE = 3.0
 NUM_AHEAD = 16
 
 
@@ -47,6 +47,8 @@ def main() -> None:
     """Trains until the time is over, and saves."""
     arguments = parse_arguments()
     begun = process_start()
+    if arguments.out.exists():
+        sys.exit(f"error: {arguments.out} exists\nhint: give another --out")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     pairs = PaddedPairs(arguments.data, arguments.rows, arguments.length, 0)
     model = build(arguments, pairs.vocab_size, device)

@@ -59,7 +59,7 @@ def main() -> None:
         results = [future.result() for future in waiting]
     rows = list(compare(dict(zip(jobs, results, strict=True)), list(models)))
     if not rows:
-        sys.exit("error: no task was done in time")
+        sys.exit("error: no task was done by all models")
     report.write(arguments.out, report.describe_run(SEED), rows)
 
 
@@ -76,7 +76,17 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--out", type=Path, default=Path("build/ten_minutes_tasks.json")
     )
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    for model in arguments.models:
+        name, _, folder = model.partition("=")
+        if not (name and folder and Path(folder).is_dir()):
+            parser.error(f"{model} is not of the form NAME=DIRECTORY")
+    for task in arguments.tasks.split(","):
+        if task not in TASKS:
+            parser.error(f"no task {task}; there are {', '.join(TASKS)}")
+        if not (arguments.data / TASKS[task]["folder"]).is_dir():
+            parser.error(f"no {TASKS[task]['folder']} in {arguments.data}")
+    return arguments
 
 
 def finetune(

@@ -9,7 +9,8 @@
 A trial is `bert pretrain --recipe ten-minutes` for so many minutes, with some
 options changed, or none (`--trial ""`). Options have the names of
 `bert pretrain`, with `_` for `-`, and values as in JSON (`betas=[0.9,0.98]`
-are Adam's); those of `--always` hold for all trials. A rival is
+are Adam's); those of `--always` hold for all trials. As there, `batch_tokens`
+and `max_length` take the place of the recipe's phases. A rival is
 `ten_minutes_peer.py` with its options, likewise with `--rivals-always`.
 The minutes begin when the code is compiled, so each has the same time to
 learn. HELD are token shards of text that is never trained on: all are judged
@@ -126,6 +127,8 @@ def parse_arguments() -> argparse.Namespace:
         for name in read_options(text):
             if name == "minutes" or NAMES.get(name, name) not in known:
                 parser.error(f"no option of a trial: {name}")
+    if not arguments.trial + arguments.rival:
+        parser.error("give at least one --trial or --rival")
     for text in arguments.rival:
         # 写错的在开跑之前就拒绝
         read_rival(arguments, text)
@@ -158,7 +161,11 @@ def read_options(text: str) -> dict[str, Any]:
 
 def try_recipe(arguments: argparse.Namespace, text: str) -> dict[str, Any]:
     """Trains for some minutes with some options changed."""
-    options = TEN_MINUTES | read_options(f"{arguments.always} {text}")
+    changed = read_options(f"{arguments.always} {text}")
+    options = TEN_MINUTES | changed
+    if {"batch_tokens", "max_length"} & changed.keys():
+        # 与命令行一样：写出的大小先于菜谱里的各阶段
+        options["phases"] = changed.get("phases")
     options |= {"minutes": arguments.minutes, "device": arguments.device}
     named: dict[str, Any] = {
         NAMES.get(name, name): value for name, value in options.items()

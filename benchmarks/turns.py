@@ -18,6 +18,8 @@ import fcntl
 import gc
 import os
 import shlex
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -102,8 +104,7 @@ def main() -> None:
     """Starts all commands, gives each its turn, says how each ended."""
     arguments = parse_arguments()
     end = time.monotonic() + arguments.seconds
-    lines = arguments.commands.read_text().split("\n")
-    commands = [line for line in lines if line and not line.startswith("#")]
+    commands = read_commands(arguments.commands)
     arguments.logs.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         entrants = [
@@ -124,6 +125,25 @@ def main() -> None:
     for entrant in failed:
         print(f"failed, or was ended: {entrant.command}")
     sys.exit(1 if failed else 0)
+
+
+def read_commands(path: Path) -> list[str]:
+    """Returns the commands of a file; says which cannot be begun."""
+    try:
+        lines = path.read_text().split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        sys.exit(f"error: {path} cannot be read: {error}")
+    commands = [line for line in lines if line and not line.startswith("#")]
+    if not commands:
+        sys.exit(f"error: {path} has no command")
+    for command in commands:
+        try:
+            program = shlex.split(command)[0]
+        except (ValueError, IndexError) as error:
+            sys.exit(f"error: not a command, {error}: {command}")
+        if shutil.which(program) is None:
+            sys.exit(f"error: there is no program {program}: {command}")
+    return commands
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -162,6 +182,8 @@ class Entrant:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, VARIABLE: str(self._folder)},
+                # 自成一组：结束它时，它开的进程也一起结束
+                start_new_session=True,
             )
 
     @property
@@ -181,7 +203,7 @@ class Entrant:
     def end(self) -> None:
         """Ends it, if it runs."""
         if self.process.poll() is None:
-            self.process.kill()
+            os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
     def show(self) -> None:

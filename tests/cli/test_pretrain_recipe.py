@@ -91,3 +91,15 @@ def test_every_recipe_names_options_of_the_command() -> None:
     names = pretrain_command.pretrain.__annotations__
     for recipe in RECIPES.values():
         assert recipe.keys() <= names.keys()
+
+
+def test_a_plan_takes_the_recipe_too(
+    bert: Bert, planned: dict[str, Any]
+) -> None:
+    done = bert("plan", "data", "--recipe", "ten-minutes", "--preset", "tiny")
+    assert "Planned." in done.stderr
+    assert (planned["preset"], planned["minutes"]) == ("tiny", 9.0)
+    assert planned["evaluate_every"] == 0
+    assert planned["phases"] == RECIPES["ten-minutes"]["phases"]
+    bert("plan", "data", "--recipe", "ten-minutes", "--batch-tokens", 1024)
+    assert (planned["phases"], planned["batch_tokens"]) == (None, 1024)

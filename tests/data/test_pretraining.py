@@ -98,3 +98,13 @@ def test_the_steps_are_the_same_wherever_they_begin(
             one.micro_batches, other.micro_batches, strict=True
         ):
             assert batch.input_ids.equal(again.input_ids)
+
+
+@pytest.mark.parametrize("batch_tokens", [256, 999, 1000, 4096, 65536, 100_000])
+def test_a_step_has_nearly_the_tokens_that_were_asked_for(
+    batch_tokens: int,
+) -> None:
+    shape = BatchShape.plan(batch_tokens, 128)
+    size = shape.num_rows * shape.row_tokens
+    assert 0.98 * batch_tokens <= size <= batch_tokens
+    assert shape.row_tokens >= 128

@@ -89,3 +89,48 @@ def test_one_that_is_late_or_fails_does_not_stop_the_others(
     assert "0: not ready in time, ended" in done.stdout
     assert f"failed, or was ended: {broken}" in done.stdout
     assert [path.exists() for path in paths] == [False, True]
+
+
+@pytest.mark.slow
+def test_who_is_ended_leaves_no_process_behind(tmp_path: Path) -> None:
+    child = tmp_path / "child.py"
+    child.write_text("import time; time.sleep(300)\n")
+    parent = tmp_path / "parent.py"
+    parent.write_text(
+        "import subprocess, sys, pathlib\n"
+        f"child = subprocess.Popen([sys.executable, {str(child)!r}])\n"
+        f"pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(child.pid))\n"
+        "child.wait()\n"
+    )
+    done = run_in_turns(
+        [f"{sys.executable} {parent}"], tmp_path, "--patience", "3"
+    )
+    assert done.returncode == 1
+    state = Path("/proc", (tmp_path / "pid").read_text(), "stat")
+    # 已结束的进程，若无人领回，还会以 Z 的样子留着
+    assert not state.exists() or state.read_text().split()[2] == "Z"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("# nothing\n", "has no command"),
+        ("no-such-program-here --x\n", "there is no program"),
+        ("echo 'half\n", "not a command"),
+    ],
+)
+def test_a_file_of_commands_that_cannot_begin_is_refused(
+    text: str, reason: str, tmp_path: Path
+) -> None:
+    lines = tmp_path / "commands.txt"
+    lines.write_text(text)
+    script = ROOT / "benchmarks" / "turns.py"
+    done = subprocess.run(
+        [sys.executable, script, lines, "--logs", tmp_path / "logs"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "error: " in done.stderr
+    assert reason in done.stderr
+    assert "Traceback" not in done.stderr

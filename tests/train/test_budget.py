@@ -69,6 +69,21 @@ def test_a_warm_up_by_the_clock_has_enough_steps() -> None:
     assert budget.rate_factor(200, Position()) == pytest.approx(5 / 9)
 
 
+def test_a_run_by_the_clock_ends_at_zero_though_its_warm_up_is_longer() -> None:
+    budget = make_budget(minutes=1.0, warmup_steps=100)
+    budget.start_schedule()
+    factors = []
+    for step in range(0, 121, 2):
+        # 每秒两步：半程时第 60 步，热身还没完
+        budget.seconds = step / 2
+        factors.append(budget.rate_factor(step, Position()))
+    assert factors[0] == pytest.approx(0.01)
+    assert factors[20] == pytest.approx(0.41)
+    assert factors[-1] == 0.0
+    ends = factors[factors.index(max(factors)) :]
+    assert ends == sorted(ends, reverse=True)
+
+
 def test_minutes_go_on_after_a_resume_where_they_were() -> None:
     budget = make_budget(before=35.0, minutes=1.0)
     assert budget.progress(5, Position()) == pytest.approx(0.5)

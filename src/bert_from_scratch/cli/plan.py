@@ -28,13 +28,20 @@ from bert_from_scratch.cli.options import (
     RecomputeFlag,
     StepsOption,
 )
+from bert_from_scratch.cli.recipe import (
+    RecipeOption,
+    recipe_value,
+    unless_replaced,
+)
 from bert_from_scratch.cli.training_progress import format_time
 
 EXAMPLE = "Example: bert plan my-data --preset base --epochs 10 --price 2.50"
 
 
 def plan(
+    context: typer.Context,
     data: Annotated[Path, typer.Argument(help="Token shards of bert prepare.")],
+    recipe: RecipeOption = None,
     preset: PresetOption = None,
     config: ConfigOption = None,
     init: InitOption = None,
@@ -65,16 +72,17 @@ def plan(
     from bert_from_scratch.train.defaults import make_plan
     from bert_from_scratch.train.trial import forecast
 
+    del recipe  # its callback has set the defaults
     found = forecast(
         make_plan(
             data,
-            preset=preset,
+            preset=unless_replaced(context, "preset", preset),
             config_path=config,
             init_dir=init,
             words_path=add_tokens,
             batch_tokens=batch_tokens,
             max_length=max_length,
-            phases=phases,
+            phases=unless_replaced(context, "phases", phases),
             no_nsp=no_nsp,
             recomputes=recompute,
             precision=precision,
@@ -84,9 +92,9 @@ def plan(
             device=device,
             steps=steps,
             epochs=epochs,
-            minutes=minutes,
+            minutes=unless_replaced(context, "minutes", minutes),
             num_accumulated=accumulate,
-            evaluate_every=500,
+            evaluate_every=recipe_value(context, "eval_every", 500),
         ),
         trial,
     )

@@ -4,7 +4,7 @@ import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -30,6 +30,11 @@ from bert_from_scratch.cli.options import (
     RecomputeFlag,
     StepsOption,
 )
+from bert_from_scratch.cli.recipe import (
+    RecipeOption,
+    is_typed,
+    unless_replaced,
+)
 from bert_from_scratch.cli.training_progress import format_time, show_training
 from bert_from_scratch.errors import BertError
 
@@ -44,20 +49,6 @@ EXAMPLE = (
 INTERRUPTED = 75
 
 
-def _use_recipe(context: typer.Context, name: str | None) -> str | None:
-    """Makes a recipe's values the defaults of the options after it."""
-    if name is None or context.resilient_parsing:
-        return name
-    from bert_from_scratch.train.recipes import RECIPES
-
-    if name not in RECIPES:
-        raise BertError(
-            f"There is no recipe {name}.", hint=f"try {', '.join(RECIPES)}"
-        )
-    context.default_map = RECIPES[name]
-    return name
-
-
 def pretrain(
     context: typer.Context,
     data: Annotated[
@@ -67,16 +58,7 @@ def pretrain(
     resume: Annotated[
         Path | None, typer.Option(help="Run to go on with.")
     ] = None,
-    recipe: Annotated[
-        str | None,
-        typer.Option(
-            help="Options that go well together: ten-minutes, a BERT-base in "
-            "540 s on one H200.",
-            # 先于别的选项处理：它们的默认值由它来定
-            is_eager=True,
-            callback=_use_recipe,
-        ),
-    ] = None,
+    recipe: RecipeOption = None,
     preset: PresetOption = None,
     config: ConfigOption = None,
     init: InitOption = None,
@@ -146,22 +128,15 @@ def pretrain(
         )
     from bert_from_scratch.train.defaults import make_plan
 
-    # 写出的预算与模型先于菜谱里的
-    if steps is not None or epochs is not None:
-        minutes = _typed(context, "minutes", minutes)
-    if config is not None or init is not None:
-        preset = _typed(context, "preset", preset)
-    if max_length is not None or _typed(context, "batch_tokens", True):
-        phases = _typed(context, "phases", phases)
     plan = make_plan(
         data,
-        preset=preset,
+        preset=unless_replaced(context, "preset", preset),
         config_path=config,
         init_dir=init,
         words_path=add_tokens,
         batch_tokens=batch_tokens,
         max_length=max_length,
-        phases=phases,
+        phases=unless_replaced(context, "phases", phases),
         no_nsp=no_nsp,
         mask_rate=mask_rate,
         whole_word=whole_word,
@@ -175,7 +150,7 @@ def pretrain(
         dropout=dropout,
         steps=steps,
         epochs=epochs,
-        minutes=minutes,
+        minutes=unless_replaced(context, "minutes", minutes),
         warmup_steps=warmup_steps,
         optimizer=optimizer,
         num_accumulated=accumulate,
@@ -191,25 +166,13 @@ def pretrain(
     _run(plan, out, as_json)
 
 
-Value = TypeVar("Value")
-
-
-def _typed(
-    context: typer.Context, name: str, value: Value | None
-) -> Value | None:
-    """Returns the value of an option that the user typed; else None."""
-    source = context.get_parameter_source(name)
-    is_typed = source is not None and source.name == "COMMANDLINE"
-    return value if is_typed else None
-
-
 def _check_alone(context: typer.Context) -> None:
     """Refuses options beside --resume: the run knows them all."""
     given = [
         parameter.opts[-1]
         for parameter in context.command.params
         if parameter.name not in ("resume", "as_json")
-        and _typed(context, parameter.name or "", True)
+        and is_typed(context, parameter.name or "")
     ]
     if given:
         raise BertError(

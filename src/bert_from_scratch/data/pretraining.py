@@ -80,7 +80,8 @@ class BatchShape:
         row_tokens = max(
             batch_tokens // ROWS_A_STEP, SEQUENCES_A_ROW * max_length
         )
-        row_tokens = min(row_tokens, batch_tokens)
+        # 行数取整之后再分：装不满一行的零头不该白白丢掉
+        row_tokens = batch_tokens // max(batch_tokens // row_tokens, 1)
         return cls(
             max_length,
             row_tokens,
