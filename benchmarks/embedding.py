@@ -286,4 +286,4 @@ def describe(
 
 
 if __name__ == "__main__":
-    main()
+    report.run(main)

@@ -141,6 +141,12 @@ def parse_arguments() -> argparse.Namespace:
     unknown = set(arguments.axes.split(",")) - set(AXES)
     if unknown:
         parser.error(f"unknown axes: {', '.join(unknown)}")
+    names = arguments.axes.split(",")
+    if len(set(names)) < len(names):
+        parser.error("an axis is named twice")
+    values = (arguments.values or "1").split(",")
+    if not all(value.isdecimal() and int(value) for value in values):
+        parser.error("--values must be numbers over 0, by commas")
     if arguments.steps < 1:
         parser.error("--steps must be at least 1")
     return arguments

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import report
+from bert_from_scratch import atomic
 from bert_from_scratch.data.batch import Batch
 from bert_from_scratch.data.steps import Position, StepData, StepSource
 from bert_from_scratch.kernels import fp8
@@ -105,6 +106,9 @@ def parse_arguments() -> argparse.Namespace:
     unknown = set(ways) - WAYS.keys()
     if unknown:
         parser.error(f"no way {', '.join(unknown)}, of {', '.join(WAYS)}")
+    if arguments.seeds < 1:
+        parser.error("--seeds must be at least 1")
+    atomic.check_file(arguments.out)
     if "fp8" in ways:
         # 先问清楚：不要等别的都练完才发现
         fp8.require(choose_device(arguments.device))

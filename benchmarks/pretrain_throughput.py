@@ -40,7 +40,7 @@ import torch
 
 import report
 import turns
-from bert_from_scratch import BertConfig
+from bert_from_scratch import BertConfig, atomic
 from bert_from_scratch.data.pretraining import PretrainingData
 from bert_from_scratch.data.steps import Position
 from bert_from_scratch.train.assemble import Assembly, assemble
@@ -145,6 +145,9 @@ def parse_arguments() -> argparse.Namespace:
     unknown = set(arguments.fill.split(",")) - FILLS.keys()
     if unknown:
         parser.error(f"no --fill {', '.join(unknown)}")
+    if arguments.steps < 1:
+        parser.error("--steps must be at least 1")
+    atomic.check_file(arguments.out)
     return arguments
 
 

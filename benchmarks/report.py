@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,12 +16,15 @@ from rich.console import Console
 from rich.table import Table
 
 WIDTH = 200
+ENDED = 143
 
 
 def run(main: Callable[[], object]) -> None:
     """Runs a script; what a user did wrong ends it without a traceback."""
     from bert_from_scratch.errors import BertError
 
+    # 被叫停时照常收尾：自己开的进程也要结束
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ENDED))
     try:
         main()
     except BertError as error:
@@ -54,8 +58,11 @@ def describe_run(seed: int | None = None) -> dict[str, Any]:
 
 def save(path: Path, run: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     """Writes the JSON file."""
+    from bert_from_scratch import atomic
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"run": run, "rows": rows}, indent=2) + "\n")
+    text = json.dumps({"run": run, "rows": rows}, indent=2)
+    atomic.write_text(path, text + "\n")
 
 
 def write(path: Path, run: dict[str, Any], rows: list[dict[str, Any]]) -> None:

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 import report
 import turns
-from bert_from_scratch import BertConfig, WordPieceTokenizer
+from bert_from_scratch import BertConfig, WordPieceTokenizer, atomic
 from bert_from_scratch.data.assembly import SpecialIds, assemble
 from bert_from_scratch.data.batch import IGNORE_INDEX, Batch
 from bert_from_scratch.data.masking import MaskingRule, mask_tokens
@@ -49,6 +49,7 @@ def main() -> None:
     begun = process_start()
     if arguments.out.exists():
         sys.exit(f"error: {arguments.out} exists\nhint: give another --out")
+    atomic.check_writable(arguments.out)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     pairs = PaddedPairs(arguments.data, arguments.rows, arguments.length, 0)
     model = build(arguments, pairs.vocab_size, device)
@@ -76,7 +77,12 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--warmup", type=float, default=0.1)
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--no-compile", action="store_true")
-    return parser.parse_args(words)
+    arguments = parser.parse_args(words)
+    if not SECONDS_TO_SAVE < arguments.seconds < math.inf:
+        parser.error(f"--seconds must be over {SECONDS_TO_SAVE:g}")
+    if min(arguments.rows, arguments.length) < 1:
+        parser.error("--rows and --length must be at least 1")
+    return arguments
 
 
 class PaddedPairs:
@@ -209,9 +215,9 @@ def train(
         # 编译不占热身的时间，与我们的日程一样从第一步之后算起
         if step == 1:
             first_step, end = now, find_end(now)
-        progress = (now - first_step) / (end - first_step) if step else 0.0
-        if progress >= 1:
+        if now >= end:
             break
+        progress = (now - first_step) / (end - first_step) if step else 0.0
         rate = warmup_then_decay(max(progress, 1e-3), arguments.warmup)
         for group in optimizer.param_groups:
             group["lr"] = arguments.lr * rate

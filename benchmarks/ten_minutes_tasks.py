@@ -77,6 +77,8 @@ def parse_arguments() -> argparse.Namespace:
         "--out", type=Path, default=Path("build/ten_minutes_tasks.json")
     )
     arguments = parser.parse_args()
+    if min(arguments.seeds, arguments.at_once) < 1:
+        parser.error("--seeds and --at-once must be at least 1")
     for model in arguments.models:
         name, _, folder = model.partition("=")
         if not (name and folder and Path(folder).is_dir()):
@@ -153,4 +155,4 @@ def compare(
 
 
 if __name__ == "__main__":
-    main()
+    report.run(main)

@@ -36,7 +36,7 @@ import torch
 import report
 import ten_minutes_peer
 import turns
-from bert_from_scratch import BertForPreTraining
+from bert_from_scratch import BertForPreTraining, atomic
 from bert_from_scratch.data.batch import Batch
 from bert_from_scratch.data.masking import MaskingRule
 from bert_from_scratch.data.pretraining import BatchShape, PretrainingData
@@ -62,6 +62,8 @@ HELD_TOKENS = 1 << 18
 EVALUATION_BATCH = 8192
 LENGTH = 128
 COMPILING_STEPS = 2
+# 一个试验写错了，或放不下
+MISTAKES = (BertError, LookupError, RuntimeError, TypeError, ValueError)
 # 命令行上的名字与 make_plan 里的名字
 NAMES = {
     "lr": "learning_rate",
@@ -90,7 +92,7 @@ def main() -> None:
         try:
             row = {"who": who, "changed": text or "nothing"}
             row |= attempt(arguments, text)
-        except (BertError, TypeError, ValueError) as error:
+        except MISTAKES as error:
             # 一个写错的试验不该毁掉后面的
             print(f"{who}, {text}: {error}", flush=True)
             num_failed += 1
@@ -127,6 +129,9 @@ def parse_arguments() -> argparse.Namespace:
         for name in read_options(text):
             if name == "minutes" or NAMES.get(name, name) not in known:
                 parser.error(f"no option of a trial: {name}")
+    atomic.check_file(arguments.out)
+    if not 0 < arguments.minutes < math.inf:
+        parser.error("--minutes must be over 0")
     if not arguments.trial + arguments.rival:
         parser.error("give at least one --trial or --rival")
     for text in arguments.rival:

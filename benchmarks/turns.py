@@ -32,6 +32,7 @@ VARIABLE = "BENCHMARK_TURN"
 READY, GO, LOCK = "ready", "go", "lock"
 POLL_SECONDS = 0.1
 SHOWN_CHARACTERS = 3000
+ENDED = 143
 
 
 def take(warm_up: Callable[[], object], compiles: bool = True) -> None:
@@ -42,6 +43,7 @@ def take(warm_up: Callable[[], object], compiles: bool = True) -> None:
         compiles: Whether it begins by compiling; if not, it has the GPU to
             itself from the start.
     """
+    parent = os.getppid()
     folder = os.environ.pop(VARIABLE, None)
     if folder is None:
         warm_up()
@@ -49,7 +51,6 @@ def take(warm_up: Callable[[], object], compiles: bool = True) -> None:
     with alone_once_compiled(Path(folder).parent / LOCK, compiles):
         warm_up()
         free_memory()
-    parent = os.getppid()
     Path(folder, READY).touch()
     while not Path(folder, GO).exists():
         if os.getppid() != parent:
@@ -107,11 +108,14 @@ def main() -> None:
     commands = read_commands(arguments.commands)
     arguments.logs.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        entrants = [
-            Entrant(number, command, Path(folder), arguments.logs)
-            for number, command in enumerate(commands)
-        ]
+        entrants: list[Entrant] = []
+        # 被叫停时也走 finally：谁也不留在后面
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(ENDED))
         try:
+            for number, command in enumerate(commands):
+                entrants.append(
+                    Entrant(number, command, Path(folder), arguments.logs)
+                )
             wait_for_all(
                 entrants, min(end, time.monotonic() + arguments.patience)
             )

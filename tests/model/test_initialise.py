@@ -42,3 +42,11 @@ def test_a_fresh_model_is_drawn_so_and_repeats() -> None:
             assert torch.equal(weight, torch.ones_like(weight))
         else:
             assert not weight.any(), name
+
+
+def test_half_precision_has_the_same_numbers_rounded() -> None:
+    whole, half = torch.empty(1000), torch.empty(1000, dtype=torch.bfloat16)
+    for weight in (whole, half):
+        torch.manual_seed(0)
+        draw_cut_normal(weight, 0.02)
+    assert torch.equal(half, whole.bfloat16())

@@ -5,7 +5,10 @@ import resource
 import shutil
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -111,6 +114,44 @@ def test_a_run_leaves_a_model_logs_events_and_a_picture(
     assert list((tmp_path / "run").glob("events.out.tfevents.*"))
     model = BertForPreTraining.from_pretrained(tmp_path / "run")
     assert model.config.hidden_size == 32
+    assert len(WordPieceTokenizer.load(tmp_path / "run")) == 1000
+
+
+def test_a_run_stopped_between_lines_of_metrics_can_be_finished(
+    shards: TokenShards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_for(shards, tmp_path, log_every=50)
+
+    @contextmanager
+    def stopped() -> Iterator[threading.Event]:
+        stop = threading.Event()
+        stop.set()
+        yield stop
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pretrain, "catch_signals", stopped)
+        with pytest.raises(Interrupted):
+            pretrain.start(plan, tmp_path / "run", ignore)
+    assert [x["step"] for x in read(tmp_path / "run", "metrics.jsonl")] == [1]
+    result = pretrain.resume(tmp_path / "run", ignore)
+    assert result is not None
+    assert result.num_steps == 6
+
+
+def test_half_a_model_is_none(
+    shards: TokenShards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_for(shards, tmp_path)
+
+    def fail(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(WordPieceTokenizer, "save", fail)
+        with pytest.raises(OSError, match="No space"):
+            pretrain.start(plan, tmp_path / "run", ignore)
+    assert not (tmp_path / "run" / "model").exists()
+    assert pretrain.resume(tmp_path / "run", ignore) is not None
     assert len(WordPieceTokenizer.load(tmp_path / "run")) == 1000
 
 

@@ -254,7 +254,7 @@ def _print_summary(result: "Result", directory: Path) -> None:
         ("tokens", f"{result.num_tokens:,}"),
         ("time", format_time(result.seconds)),
         ("tokens/s", f"{result.num_tokens / max(result.seconds, 1e-9):,.0f}"),
-        ("last loss", f"{result.loss:.3f}"),
+        ("last loss", "-" if result.loss is None else f"{result.loss:.3f}"),
     ]
     for name, part in (result.evaluation or {}).items():
         rows.append((f"held-out {name} loss", f"{part.loss:.3f}"))

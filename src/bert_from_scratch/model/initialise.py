@@ -2,6 +2,7 @@
 
 import math
 
+import torch
 from torch import Tensor, nn
 
 CUT = 2.0
@@ -29,7 +30,13 @@ def draw_cut_normal(weight: Tensor, standard_deviation: float) -> None:
     # 均匀分布经误差函数的反函数，一次就成：PyTorch 2.13 自己的画法是先画再
     # 筛，要十二倍的时间；这样画，各个版本的同一个种子也得到同样的数
     bound = math.erf(CUT / math.sqrt(2))
-    weight.uniform_(-bound, bound).erfinv_()
-    weight.mul_(math.sqrt(2) * standard_deviation)
+    numbers = weight
+    if weight.dtype.itemsize < torch.float32.itemsize:
+        # 半精度的均匀分布太粗，尾部会缺数
+        numbers = torch.empty_like(weight, dtype=torch.float32)
+    numbers.uniform_(-bound, bound).erfinv_()
+    numbers.mul_(math.sqrt(2) * standard_deviation)
     # 舍入可能越界一点点
-    weight.clamp_(-CUT * standard_deviation, CUT * standard_deviation)
+    numbers.clamp_(-CUT * standard_deviation, CUT * standard_deviation)
+    if numbers is not weight:
+        weight.copy_(numbers)

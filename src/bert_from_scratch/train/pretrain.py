@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from bert_from_scratch import atomic
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.model.device import choose_device
 from bert_from_scratch.objectives.pretraining import BertForPreTraining
@@ -46,7 +47,7 @@ class Result:
         num_epochs: Passes over the data.
         num_tokens: Real tokens seen.
         seconds: Time used, over all sittings.
-        loss: Sum of the losses at the last logged step.
+        loss: Sum of the losses at the last logged step; None: the log is lost.
         evaluation: Held-out losses at the end, by part; None where no
             documents were held out.
         best_step: When the held-out loss was lowest.
@@ -58,7 +59,7 @@ class Result:
     num_epochs: float
     num_tokens: int
     seconds: float
-    loss: float
+    loss: float | None
     evaluation: dict[str, PartResult] | None
     best_step: int | None
     curve_path: Path | None
@@ -215,8 +216,10 @@ def _save_model(
         with torch.device("meta"):
             model = BertForPreTraining(plan.model)
         model.load_state_dict(weights, assign=True)
-        model.save_pretrained(run.model_dir)
-        tokenizer.save(run.model_dir)
+        # 一起出现：只有半个模型的训练，不能算是结束了
+        with atomic.new_directory(run.model_dir) as scratch_dir:
+            model.save_pretrained(scratch_dir)
+            tokenizer.save(scratch_dir)
     trainer.processes.wait()
 
 
@@ -234,7 +237,7 @@ def _describe(
         num_epochs=trainer.source.epochs_done(state.position),
         num_tokens=state.num_tokens,
         seconds=state.seconds,
-        loss=metrics[-1]["loss"],
+        loss=metrics[-1].get("loss") if metrics else None,
         evaluation=recorder.evaluation,
         best_step=state.best_step,
         curve_path=path if is_drawn else None,

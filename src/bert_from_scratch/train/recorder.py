@@ -129,7 +129,8 @@ class Recorder:
     def _log(self, result: StepResult) -> None:
         trainer = self._trainer
         is_logged = result.step % trainer.settings.log_every == 0
-        if is_logged or trainer.is_over:
+        # 被叫停的那一步也要记：短的一程里，它可能是唯一的一行
+        if is_logged or trainer.is_over or self._stop.is_set():
             self.write(result)
         self._report(self._progress(result))
 
