@@ -497,6 +497,7 @@ def test_the_default_budget_grows_with_the_text(
         ({"mask_rate": float("nan")}, "--mask-rate"),
         ({"held_out_share": -1.0}, "--held-out"),
         ({"num_threads": 0}, "--threads"),
+        ({"num_threads": 3000}, "--threads"),
         ({"evaluate_every": -1}, "--eval-every"),
         ({"warmup_steps": -1}, "--warmup-steps"),
         ({"max_length": 3}, "too short"),

@@ -9,11 +9,11 @@ from bert_from_scratch import atomic
 from bert_from_scratch.data.tasks.recipe import TaskName
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.model.inference import Precision
+from bert_from_scratch.train.settings import MAX_THREADS
 
 TASKS = get_args(TaskName)
 FORMAT = 1
 MAX_SEEDS = 1000
-MAX_THREADS = 1024
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any
 from bert_from_scratch.config import BertConfig
 from bert_from_scratch.data.phases import Phase
 from bert_from_scratch.errors import BertError
-from bert_from_scratch.train.settings import TrainingSettings
+from bert_from_scratch.train.settings import MAX_THREADS, TrainingSettings
 
 MIN_LENGTH = 8
 
@@ -61,9 +61,10 @@ class PretrainingPlan:
                 f"--held-out must be at least 0 and below 1: "
                 f"{self.held_out_share}."
             )
-        if self.num_threads is not None and self.num_threads < 1:
+        threads = self.num_threads
+        if threads is not None and not 1 <= threads <= MAX_THREADS:
             raise BertError(
-                f"--threads must be at least 1: {self.num_threads}."
+                f"--threads must be in 1 ... {MAX_THREADS}: {self.num_threads}."
             )
         for phase in self.phases:
             self._check_phase(phase)

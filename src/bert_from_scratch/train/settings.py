@@ -6,6 +6,9 @@ from typing import Literal, get_args
 
 from bert_from_scratch.errors import BertError
 
+# 再多，数学库会当场崩溃
+MAX_THREADS = 1024
+
 Precision = Literal["fp32", "bf16", "fp8"]
 OptimizerName = Literal["adamw", "google", "muon"]
 
