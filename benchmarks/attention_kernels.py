@@ -28,6 +28,7 @@ from torch.nn.attention.varlen import varlen_attn
 import report
 from bert_from_scratch.data.steps import Position
 from bert_from_scratch.kernels import attention
+from gpu_time import time_on_gpu
 from pretrain_throughput import SEED, build
 
 WIDTH = 64
@@ -39,6 +40,7 @@ KERNELS = {
 }
 # 半精度的结果，换一种分块只差舍入
 TOLERANCE = 1e-2
+REPEATS = 20
 
 
 def main() -> None:
@@ -158,8 +160,8 @@ def measure_peer(
         assert isinstance(mixed, Tensor)
         torch.autograd.grad(mixed, leaf, grad)
 
-    ours = time_both(lambda: run_both(qkv, grad, starts, length))
-    theirs = time_both(peer)
+    ours = time_on_gpu(lambda: run_both(qkv, grad, starts, length), REPEATS)
+    theirs = time_on_gpu(peer, REPEATS)
     yield make_row("all of ours", ours, ratio=1.0)
     yield make_row("varlen_attn", theirs, ratio=theirs / ours)
 
@@ -181,19 +183,6 @@ def make_row(
         "right": None if distance is None else distance < TOLERANCE,
         "shape or error": error or json.dumps(shape) if shape else error,
     }
-
-
-def time_both(run: Callable[[], object], repeats: int = 20) -> float:
-    """Returns the mean time on the device, in milliseconds."""
-    for _ in range(3):
-        run()
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    begin.record()
-    for _ in range(repeats):
-        run()
-    end.record()
-    torch.cuda.synchronize()
-    return begin.elapsed_time(end) / repeats
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bert_from_scratch.errors import BertError
+
 # 名字与数值照 cublasLt.h
 LIBRARIES = ("libcublasLt.so.13", "libcublasLt.so.12")
 COMPUTE_32F = 68
@@ -50,7 +52,7 @@ def load() -> ctypes.CDLL:
             return ctypes.CDLL(name)
         except OSError:
             continue
-    raise OSError("PyTorch has brought no cuBLASLt along")
+    raise BertError("PyTorch has brought no cuBLASLt along.")
 
 
 @dataclass

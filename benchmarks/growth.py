@@ -138,13 +138,13 @@ def parse_arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     if (arguments.data is None) == (not arguments.merge):
         parser.error("give either --data or --merge")
-    unknown = set(arguments.axes.split(",")) - set(AXES)
+    names = arguments.axes.split(",")
+    unknown = set(names) - set(AXES)
     if unknown:
         parser.error(f"unknown axes: {', '.join(unknown)}")
-    names = arguments.axes.split(",")
     if len(set(names)) < len(names):
         parser.error("an axis is named twice")
-    values = (arguments.values or "1").split(",")
+    values = arguments.values.split(",") if arguments.values else []
     if not all(value.isdecimal() and int(value) for value in values):
         parser.error("--values must be numbers over 0, by commas")
     if arguments.steps < 1:

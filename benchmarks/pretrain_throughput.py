@@ -32,7 +32,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import groupby, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +51,20 @@ from bert_from_scratch.train.processes import Processes
 from bert_from_scratch.train.step_result import StepResult
 from google_pairs import plan_google_pairs
 from pretrain_throughput_peer import FILLS, PeerSpeed, try_peer
+from pretrain_throughput_verdict import (
+    CASE,
+    OURS,
+    add_ratios,
+    judge,
+    print_row,
+    print_verdict,
+)
 
 SEED = 0
 COMPILING_STEPS = 2
 WARM_STEPS = 10
 EVER = 1_000_000
-OURS, EAGER = "ours", "ours, not compiled"
-CASE = ("preset", "length", "dropout", "pairs")
+EAGER = "ours, not compiled"
 # 每行的列都一样：没有测到的数字是空的，不是零
 NOTHING: dict[str, Any] = {
     "tokens a step": None,
@@ -87,20 +94,6 @@ def main() -> None:
         for dropout in map(float, arguments.dropout.split(",")):
             rows += measure(arguments, preset, length, dropout, end)
             report.write(arguments.out, run, rows)
-
-
-def judge(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Adds ratios to rows of several cases, and prints the verdicts."""
-
-    def case(row: dict[str, Any]) -> str:
-        return str([row[name] for name in CASE])
-
-    rows = sorted(rows, key=case)
-    for _, group in groupby(rows, key=case):
-        same = list(group)
-        add_ratios(same)
-        print_verdict(same)
-    return rows
 
 
 def read_case(text: str) -> tuple[str, int]:
@@ -371,22 +364,6 @@ def describe_peer(
     }
 
 
-def add_ratios(rows: list[dict[str, Any]]) -> None:
-    """Adds what our fastest row without fp8 is, over each row."""
-    ours = [r for r in rows if r["who"] == OURS and r["precision"] != "fp8"]
-    fastest = max((row["real tokens/s"] for row in ours), default=None)
-    # 步子大小相同，内存才可比
-    memory = {row["rows"]: row["peak GB"] for row in ours}
-    for row in rows:
-        row["ours / this"] = row["memory of ours / this"] = None
-        if fastest is None or row["real tokens/s"] is None:
-            continue
-        row["ours / this"] = fastest / row["real tokens/s"]
-        if row["peak GB"] and row["rows"] in memory:
-            peak = memory[row["rows"]]
-            row["memory of ours / this"] = peak / row["peak GB"]
-
-
 def utilisation(
     speed: float, config: BertConfig, length: int, device: torch.device
 ) -> float | None:
@@ -411,32 +388,6 @@ def clean(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-
-
-def print_row(row: dict[str, Any]) -> None:
-    """Prints a row at once, in case the run is cut off."""
-    shown = (
-        f"{name} {value:.4g}" if isinstance(value, float) else str(value)
-        for name, value in row.items()
-        if value not in (None, "")
-    )
-    print("; ".join(shown), flush=True)
-
-
-def print_verdict(rows: list[dict[str, Any]]) -> None:
-    """Prints what ours is beside the fastest of each kind of peer."""
-    done = [row for row in rows if row["ours / this"] is not None]
-    for who in dict.fromkeys(row["who"] for row in done if row["who"] != OURS):
-        best = min(
-            (row for row in done if row["who"] == who),
-            key=lambda row: row["ours / this"],
-        )
-        print(
-            f"{best['preset']}:{best['length']}, dropout {best['dropout']}: "
-            f"ours is {best['ours / this']:.3f} times as fast as {who} at its "
-            f"best, {best['rows']} rows",
-            flush=True,
-        )
 
 
 if __name__ == "__main__":

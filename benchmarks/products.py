@@ -29,6 +29,7 @@ import report
 import turns
 from bert_from_scratch import kernels
 from cublaslt import DGELU_BGRAD, GELU_AUX_BIAS, WORKSPACE_BYTES, Product
+from gpu_time import time_on_gpu
 
 SEED = 0
 NUM_FINALISTS = 3
@@ -189,17 +190,18 @@ def measure(
     """Times a case every way; returns its row."""
     kind = "product" if case.product.aux is None else "GELU"
     row: dict[str, Any] = {"what": case.name, "kind": kind}
-    try:
-        candidates = list(case.product.candidates(arguments.candidates))
-    except RuntimeError as error:
-        print(f"{case.name}: {error}", flush=True)
-        candidates = []
-    times = [time(partial(c.run, workspace)) for c in candidates]
+    candidates = find_candidates(case, workspace, arguments.candidates)
+    times = [
+        time_on_gpu(partial(c.run, workspace), LAUNCHES) for c in candidates
+    ]
     order = sorted(range(len(times)), key=times.__getitem__)
     finalists = order[:NUM_FINALISTS]
     ways: list[Callable[[], object]] = [case.plain]
     ways += [partial(candidates[n].run, workspace) for n in finalists]
-    rounds = [[time(way) for way in ways] for _ in range(arguments.rounds)]
+    rounds = [
+        [time_on_gpu(way, LAUNCHES) for way in ways]
+        for _ in range(arguments.rounds)
+    ]
     plain, *others = map(statistics.median, zip(*rounds, strict=True))
     best = min(others, default=plain)
     row |= {
@@ -216,16 +218,22 @@ def measure(
     return row
 
 
-def time(launch: Callable[[], object]) -> float:
-    """Returns the milliseconds of a launch, the mean of a few."""
-    launch()
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
-    for _ in range(LAUNCHES):
-        launch()
-    end.record()
-    end.synchronize()
-    return start.elapsed_time(end) / LAUNCHES
+def find_candidates(
+    case: Case, workspace: Tensor, number: int
+) -> list[Product]:
+    """Returns the algorithms that do run; says which do not, and why."""
+    candidates = case.product.candidates(number)
+    found = []
+    # 库肯给的，未必都能跑：跑不了的一个，不该毁掉整张表
+    while True:
+        try:
+            candidate = next(candidates)
+            candidate.run(workspace)
+            found.append(candidate)
+        except StopIteration:
+            return found
+        except RuntimeError as error:
+            print(f"{case.name}: {error}", flush=True)
 
 
 def error_of(case: Case, candidate: Product, workspace: Tensor) -> float:

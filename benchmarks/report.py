@@ -60,7 +60,6 @@ def save(path: Path, run: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     """Writes the JSON file."""
     from bert_from_scratch import atomic
 
-    path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"run": run, "rows": rows}, indent=2)
     atomic.write_text(path, text + "\n")
 

@@ -37,6 +37,7 @@ import report
 import ten_minutes_peer
 import turns
 from bert_from_scratch import BertForPreTraining, atomic
+from bert_from_scratch.cli.recipe import REPLACED_BY
 from bert_from_scratch.data.batch import Batch
 from bert_from_scratch.data.masking import MaskingRule
 from bert_from_scratch.data.pretraining import BatchShape, PretrainingData
@@ -168,7 +169,7 @@ def try_recipe(arguments: argparse.Namespace, text: str) -> dict[str, Any]:
     """Trains for some minutes with some options changed."""
     changed = read_options(f"{arguments.always} {text}")
     options = TEN_MINUTES | changed
-    if {"batch_tokens", "max_length"} & changed.keys():
+    if changed.keys() & set(REPLACED_BY["phases"]):
         # 与命令行一样：写出的大小先于菜谱里的各阶段
         options["phases"] = changed.get("phases")
     options |= {"minutes": arguments.minutes, "device": arguments.device}

@@ -28,11 +28,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import report
+
 VARIABLE = "BENCHMARK_TURN"
 READY, GO, LOCK = "ready", "go", "lock"
 POLL_SECONDS = 0.1
 SHOWN_CHARACTERS = 3000
-ENDED = 143
 
 
 def take(warm_up: Callable[[], object], compiles: bool = True) -> None:
@@ -109,8 +110,6 @@ def main() -> None:
     arguments.logs.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         entrants: list[Entrant] = []
-        # 被叫停时也走 finally：谁也不留在后面
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(ENDED))
         try:
             for number, command in enumerate(commands):
                 entrants.append(
@@ -238,4 +237,4 @@ def wait_for_all(entrants: list[Entrant], end: float) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    report.run(main)

@@ -83,12 +83,12 @@ class Budget:
             return min(warmup_then_decay(progress, WARMUP_SHARE), limit)
         if step < warmup_steps:
             # 第一步就有学习率，不白走
-            return min((step + 1) / warmup_steps, self._most(progress))
+            return min((step + 1) / warmup_steps, self._clock_limit(progress))
         total = self.total_steps or max(step / max(progress, 1e-9), 1.0)
         factor = warmup_then_decay(progress, min(warmup_steps / total, 0.999))
-        return min(factor, self._most(progress))
+        return min(factor, self._clock_limit(progress))
 
-    def _most(self, progress: float) -> float:
+    def _clock_limit(self, progress: float) -> float:
         """Returns what the factor cannot be above, by the clock."""
         # 按钟点结束的训练，热身到一半时间还没完，就从那里起降到 0：走得慢的
         # 机器不会停在最高的学习率上
