@@ -55,15 +55,37 @@ def build_attention(width: int, length: int, dropout: float) -> None:
     attend_from(queries, kv, bias, *parts).sum().backward()
 
 
-def build_rows(width: int) -> None:
-    from bert_from_scratch.kernels.activation import gelu
+def build_halves(width: int, dropout: float) -> None:
     from bert_from_scratch.kernels.add_norm import add_norm
+    from bert_from_scratch.kernels.attention_sublayer import attention_sublayer
+    from bert_from_scratch.kernels.feed_forward_sublayer import (
+        feed_forward_sublayer,
+    )
 
-    x = make(40, width)
-    norm = make(width, dtype=torch.float32)
-    add_norm(x, x, norm, norm, 1e-12)
-    bias = make(4 * width, dtype=torch.float32)
-    gelu(make(40, 4 * width).requires_grad_(), bias).sum().backward()
+    def affine(*shape: int) -> tuple[Tensor, Tensor]:
+        weight = make(*shape, dtype=torch.float32).requires_grad_()
+        return weight, make(shape[0], dtype=torch.float32)
+
+    x = make(40, width).requires_grad_()
+    starts = torch.tensor([0, 40], dtype=torch.int32)
+    norm = affine(width)
+    y = attention_sublayer(
+        x,
+        affine(3 * width, width),
+        affine(width, width),
+        norm,
+        starts,
+        128,
+        width // 64,
+        1e-12,
+        dropout,
+        dropout,
+    )
+    inner = 4 * width
+    feed_forward_sublayer(
+        *(y, affine(inner, width), affine(width, inner), norm, 1e-12, dropout)
+    ).sum().backward()
+    add_norm(x.detach(), x.detach(), *norm, 1e-12)
 
 
 def build_loss() -> None:
@@ -88,8 +110,8 @@ def main() -> None:
     for dropout in (0.0, 0.1):
         for width, length in ((64, 512), (64, 128), (32, 128)):
             build_attention(width, length, dropout)
-    for width in (768, 1024, 320):
-        build_rows(width)
+        for width in (768, 1024, 320):
+            build_halves(width, dropout)
     build_loss()
     if "fp8" in sys.argv:
         build_fp8()

@@ -69,7 +69,11 @@ def test_nothing_is_written_past_the_last_row() -> None:
     x, change, weight, bias = make(8, 48)
     out = torch.full_like(x, 77)
     _add_norm_kernel[(1,)](
-        *(x, change, weight, bias, out, 5, 48, EPS), ROWS=8, COLUMNS=64
+        *(x, change, bias, weight, bias, out, x, 5, 48, EPS, 0.0),
+        ROWS=8,
+        COLUMNS=64,
+        HAS_BIAS=False,
+        DROPS=False,
     )
     assert (out[5:] == 77).all()
     assert (out[:5] != 77).all()

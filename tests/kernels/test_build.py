@@ -28,4 +28,4 @@ def test_all_kernels_compile_for_gpus(
     )
     assert done.returncode == 0, done.stderr[-3000:]
     num_kernels = int(done.stdout.split()[1])
-    assert num_kernels == (11 if options else 8)
+    assert num_kernels == (12 if options else 9)

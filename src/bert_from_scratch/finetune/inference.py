@@ -69,7 +69,8 @@ def run_model(
     lengths = [item.num_tokens for item in items]
     batch_tokens = choose_batch_tokens(batch_tokens, device)
     batches = (
-        (numbers, task.collate([items[number] for number in numbers]))
+        # 一批之内由短到长，与预训练的一样：注意力的内核从后面开工
+        (numbers[::-1], task.collate([items[n] for n in reversed(numbers)]))
         for numbers in cut_by_tokens(
             longest_first(lengths), lengths, batch_tokens
         )

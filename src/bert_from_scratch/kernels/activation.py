@@ -25,7 +25,7 @@ def gelu(x: Tensor, bias: Tensor) -> Tensor:
         bias: [F]. Added here, it costs nothing: the product before is faster
             without, and its gradient is found on the way back.
     """
-    return _gelu(x.flatten(0, -2), bias).view(x.shape)
+    return gelu_forward(x.flatten(0, -2), bias).view(x.shape)
 
 
 @triton.jit
@@ -98,7 +98,8 @@ def _gelu_backward_kernel(
 
 
 @torch.library.custom_op("bert::gelu", mutates_args=())
-def _gelu(x: Tensor, bias: Tensor) -> Tensor:
+def gelu_forward(x: Tensor, bias: Tensor) -> Tensor:
+    """Computes GELU(x + bias) of [T, F] and [F]."""
     num_rows, width = x.shape
     out = torch.empty_like(x)
     columns, rows = FORWARD["COLUMNS"], FORWARD["ROWS"]
@@ -107,15 +108,19 @@ def _gelu(x: Tensor, bias: Tensor) -> Tensor:
     return out
 
 
-@_gelu.register_fake
+@gelu_forward.register_fake
 def _(x: Tensor, bias: Tensor) -> Tensor:
     return torch.empty_like(x)
 
 
 @torch.library.custom_op("bert::gelu_backward", mutates_args=())
-def _gelu_backward(
+def gelu_backward(
     grad: Tensor, x: Tensor, bias: Tensor
 ) -> tuple[Tensor, Tensor]:
+    """Returns the gradient of `x`, [T, F], and sums of some of its rows each.
+
+    All of these sums together, float32 [programs, F], make the bias's gradient.
+    """
     num_rows, width = x.shape
     dx = torch.empty_like(x)
     num_programs = triton.cdiv(num_rows, ROWS_A_PROGRAM)
@@ -136,7 +141,7 @@ def _gelu_backward(
     return dx, sums
 
 
-@_gelu_backward.register_fake
+@gelu_backward.register_fake
 def _(grad: Tensor, x: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     # len() 会把符号尺寸定成一个数，长度一变就要重新编译；shape 不会
     size = (triton.cdiv(x.shape[0], ROWS_A_PROGRAM), x.shape[1])
@@ -149,8 +154,8 @@ def _save(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
 
 def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
     x, bias = ctx.saved_tensors
-    dx, sums = _gelu_backward(grad.contiguous(), x, bias)
+    dx, sums = gelu_backward(grad.contiguous(), x, bias)
     return dx, sums.sum(0).to(bias.dtype)
 
 
-_gelu.register_autograd(_differentiate, setup_context=_save)
+gelu_forward.register_autograd(_differentiate, setup_context=_save)

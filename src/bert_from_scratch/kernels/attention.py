@@ -45,10 +45,10 @@ def attend(
     Returns:
         Mixed values, [T, N, D].
     """
-    seed = _draw_seed(cu_seqlens, dropout)
+    seed = draw_seed(cu_seqlens, dropout)
     # 梯度按连续存放来写，输入也要连续；本来就是的话什么也不做
     qkv = qkv.contiguous()
-    mixed, _ = _attend(
+    mixed, _ = attend_forward(
         None, qkv, bias, cu_seqlens, cu_seqlens, seed, max_seqlen, dropout
     )
     return mixed
@@ -78,18 +78,22 @@ def attend_from(
     Returns:
         Mixed values, [P, N, D].
     """
-    seed = _draw_seed(cu_seqlens, dropout)
+    seed = draw_seed(cu_seqlens, dropout)
     queries, kv = queries.contiguous(), kv.contiguous()
-    mixed, _ = _attend(
+    mixed, _ = attend_forward(
         queries, kv, bias, query_starts, cu_seqlens, seed, max_seqlen, dropout
     )
     return mixed
 
 
-def _draw_seed(cu_seqlens: Tensor, dropout: float) -> Tensor:
+def draw_seed(beside: Tensor, dropout: float) -> Tensor:
+    """Draws what decides a dropout, long [1] on the device of `beside`.
+
+    Without dropout it is `beside` itself, which nobody will look at.
+    """
     if dropout:
-        return torch.randint(2**31, (1,), device=cu_seqlens.device)
-    return cu_seqlens
+        return torch.randint(2**31, (1,), device=beside.device)
+    return beside
 
 
 def _divide(queries: Tensor | None, joined: Tensor) -> tuple[Tensor, ...]:
@@ -117,7 +121,7 @@ def _describe(q: Tensor, k: Tensor, max_seqlen: int, dropout: float) -> Any:
 
 
 @torch.library.custom_op("bert::attend", mutates_args=())
-def _attend(
+def attend_forward(
     queries: Tensor | None,
     joined: Tensor,
     bias: Tensor,
@@ -127,6 +131,18 @@ def _attend(
     max_seqlen: int,
     dropout: float,
 ) -> tuple[Tensor, Tensor]:
+    """Returns mixed values, [P, N, D], and each query's sum, in logarithms.
+
+    Args:
+        queries: Half precision [P, N, D], or None: they are in `joined`.
+        joined: Keys and values, [T, 2, N, D], or queries, keys and values.
+        bias: Not looked at; it gets its gradient.
+        query_starts: As in `attend_from`.
+        cu_seqlens: As in `attend_from`.
+        seed: Decides the dropout, see `draw_seed`.
+        max_seqlen: As in `attend_from`.
+        dropout: As in `attend_from`.
+    """
     del bias
     q, k, v = _divide(queries, joined)
     mixed, logsums = _allocate(q)
@@ -156,7 +172,7 @@ def _allocate(q: Tensor) -> tuple[Tensor, Tensor]:
     return mixed, q.new_empty((num_heads, num_queries), dtype=torch.float32)
 
 
-@_attend.register_fake
+@attend_forward.register_fake
 def _(
     queries: Tensor | None,
     joined: Tensor,
@@ -171,7 +187,7 @@ def _(
 
 
 @torch.library.custom_op("bert::attend_backward", mutates_args=())
-def _attend_backward(
+def attend_backward(
     grad: Tensor,
     queries: Tensor | None,
     joined: Tensor,
@@ -183,24 +199,42 @@ def _attend_backward(
     max_seqlen: int,
     dropout: float,
 ) -> tuple[Tensor, Tensor]:
+    """Returns the gradients of `queries` and `joined`.
+
+    Args:
+        grad: Of the mixed values, [P, N, D], contiguous.
+        queries: As in `attend_forward`, like all that is not named here.
+        joined: As there.
+        mixed: What was found there.
+        logsums: The same.
+        query_starts: As there.
+        cu_seqlens: As there.
+        seed: As there.
+        max_seqlen: As there.
+        dropout: As there.
+
+    Returns:
+        The first is empty where `queries` is None.
+    """
     q, k, v = _divide(queries, joined)
     # 没有单独的查询时，它的梯度就在 of_joined 里，另一个是空的
     of_queries, of_joined = _allocate_gradients(queries, joined)
     dq, dk, dv = _divide(None if queries is None else of_queries, of_joined)
-    deltas = torch.empty_like(logsums)
+    # 每个查询的两个 float32，拼成一个数
+    pairs = torch.empty_like(logsums, dtype=torch.int64)
     common = (
-        *(logsums, query_starts, cu_seqlens, seed),
+        *(query_starts, cu_seqlens, seed),
         *(q.shape[-1] ** -0.5, dropout, len(q)),
     )
     shape = _describe(q, k, max_seqlen, dropout)
     tiles.backward_queries[_grid(q, cu_seqlens, max_seqlen, QUERIES["ROWS"])](
-        *(q, k, v, mixed, grad, dq, deltas, *common),
+        *(q, k, v, mixed, grad, dq, pairs, logsums, *common),
         **shape,
         LOOPS=queries is not None,
         **QUERIES,
     )
     tiles.backward_keys[_grid(q, cu_seqlens, max_seqlen, KEYS["COLUMNS"])](
-        q, k, v, grad, dk, dv, deltas, *common, **shape, **KEYS
+        q, k, v, grad, dk, dv, pairs, *common, **shape, **KEYS
     )
     return of_queries, of_joined
 
@@ -212,7 +246,7 @@ def _allocate_gradients(
     return of_queries, torch.empty_like(joined)
 
 
-@_attend_backward.register_fake
+@attend_backward.register_fake
 def _(
     grad: Tensor,
     queries: Tensor | None,
@@ -248,7 +282,7 @@ def _save(
 
 def _differentiate(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Any, ...]:
     queries, *saved = ctx.saved_tensors
-    of_queries, of_joined = _attend_backward(
+    of_queries, of_joined = attend_backward(
         grad.contiguous(), queries, *saved, *ctx.settings
     )
     separate = None if queries is None else of_queries
@@ -259,4 +293,4 @@ def _differentiate(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Any, ...]:
     return separate, of_joined, dbias.to(ctx.bias_dtype), *[None] * 5
 
 
-_attend.register_autograd(_differentiate, setup_context=_save)
+attend_forward.register_autograd(_differentiate, setup_context=_save)

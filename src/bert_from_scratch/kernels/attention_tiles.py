@@ -10,29 +10,20 @@ and K_STRIDE numbers from one query or key to the next.
 import triton
 import triton.language as tl
 
+from bert_from_scratch.kernels.dropout import kept_share, read_key
+
 LOG2_E = tl.constexpr(1.4426950408889634)
+# 乘积最窄的宽度
+NARROW = tl.constexpr(8)
 # 解释器不懂汇编
 IS_INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 
 
 @triton.jit
-def _random_bits(seed, program, rows, columns):
-    """Hashes a place in the scores to 32 random bits."""
-    # 三次乘法的散列就够丢弃用；通用的随机数发生器比注意力本身还慢
-    bits = (rows[:, None] * 65536 + columns[None, :]).to(tl.uint32)
-    key = seed.to(tl.uint32) + program.to(tl.uint32) * 0x9E3779B9
-    bits = (bits ^ key) * 0x7FEB352D
-    bits = (bits ^ (bits >> 15)) * 0x846CA68B
-    bits = (bits ^ (bits >> 16) ^ key) * 0x9E3779B1
-    return bits ^ (bits >> 16)
-
-
-@triton.jit
-def _kept_share(seed, program, rows, columns, dropout):
-    """Returns what weights are multiplied by: 0, or 1 / (1 - dropout)."""
-    bits = _random_bits(tl.load(seed), program, rows, columns)
-    is_kept = (bits >> 8).to(tl.float32) >= dropout * 16777216.0
-    return tl.where(is_kept, 1 / (1 - dropout), 0.0)
+def _sequence():
+    """Returns which sequence this program works on."""
+    # 一批里的序列由短到长：长的先开工，收尾时就不必等最长的那几块
+    return tl.num_programs(2) - 1 - tl.program_id(2)
 
 
 @triton.jit
@@ -75,6 +66,23 @@ def _write(first, rows, count, vectors, STRIDE: tl.constexpr, D: tl.constexpr):
 
 
 @triton.jit
+def _join(logsum, delta):
+    """Returns two float32 as one 64-bit number."""
+    # 循环里每个数都是一次四字节的拷贝，线程束还要各算地址：两个并一个，
+    # 拷贝与读取都少一半
+    low = logsum.to(tl.uint32, bitcast=True).to(tl.int64)
+    return (delta.to(tl.uint32, bitcast=True).to(tl.int64) << 32) | low
+
+
+@triton.jit
+def _part(pair):
+    """Returns the two float32 that `_join` made one of."""
+    low = (pair & 0xFFFFFFFF).to(tl.uint32)
+    high = ((pair >> 32) & 0xFFFFFFFF).to(tl.uint32)
+    return low.to(tl.float32, bitcast=True), high.to(tl.float32, bitcast=True)
+
+
+@triton.jit
 def _settle(sums):
     """Returns the sums, once the product that makes them is done."""
     # 乘积若跨过循环末尾还在算，ptxas 就让整个内核的乘积逐条等待（C7515）；
@@ -100,7 +108,7 @@ def forward(
 ):  # fmt: skip
     """Attends from ROWS queries of a sequence, COLUMNS keys at a time."""
     first = tl.program_id(0)
-    count = _span(q_starts, tl.program_id(2))[1]
+    count = _span(q_starts, _sequence())[1]
     if LOOPS:
         # 一条序列被问的次数可以多于它的词数：没用上的槽位都指向同一处
         for block in range(first, tl.cdiv(count, ROWS), tl.num_programs(0)):
@@ -127,7 +135,7 @@ def _attend_block(
     K_STRIDE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     IS_LONG: tl.constexpr, DROPS: tl.constexpr,
 ):  # fmt: skip
-    head, sequence = tl.program_id(1), tl.program_id(2)
+    head, sequence = tl.program_id(1), _sequence()
     start, count = _span(q_starts, sequence)
     k_start, length = _span(k_starts, sequence)
     q = _first(q, start, head, Q_STRIDE, D)
@@ -137,22 +145,28 @@ def _attend_block(
     rows = block * ROWS + tl.arange(0, ROWS)
     asked = _read(q, rows, count, Q_STRIDE, D, False)
     top = tl.full((ROWS,), float("-inf"), tl.float32)
-    total = tl.zeros((ROWS,), tl.float32)
+    if DROPS:
+        total = tl.zeros((ROWS,), tl.float32)
+    else:
+        # 每一列都是同一个和
+        total = tl.zeros((ROWS, NARROW), tl.float32)
     mixed = tl.zeros((ROWS, D), tl.float32)
     whole = length // COLUMNS * COLUMNS if IS_LONG else 0
-    program = sequence * N + head
+    program, key = sequence * N + head, read_key(seed, DROPS)
     for first in range(0, whole, COLUMNS):
         columns = first + tl.arange(0, COLUMNS)
         top, total, mixed = _mix(
             asked, k, v, top, total, mixed, rows, columns, length, scale,
-            seed, program, dropout, K_STRIDE, D, True, DROPS,
+            key, program, dropout, K_STRIDE, D, COLUMNS, True, DROPS,
         )  # fmt: skip
     for first in range(whole, length, COLUMNS):
         columns = first + tl.arange(0, COLUMNS)
         top, total, mixed = _mix(
             asked, k, v, top, total, mixed, rows, columns, length, scale,
-            seed, program, dropout, K_STRIDE, D, False, DROPS,
+            key, program, dropout, K_STRIDE, D, COLUMNS, False, DROPS,
         )  # fmt: skip
+    if not DROPS:
+        total = tl.max(total, 1)
     _write(out, rows, count, mixed * (1 / total)[:, None], N * D, D)
     place = logsums + head * num_queries + start
     tl.store(place + rows, top + tl.log2(total), mask=rows < count)
@@ -160,10 +174,10 @@ def _attend_block(
 
 @triton.jit
 def _mix(
-    q, k, v, top, total, mixed, rows, columns, length, scale, seed, program,
+    q, k, v, top, total, mixed, rows, columns, length, scale, key, program,
     dropout,
-    K_STRIDE: tl.constexpr, D: tl.constexpr, IS_WHOLE: tl.constexpr,
-    DROPS: tl.constexpr,
+    K_STRIDE: tl.constexpr, D: tl.constexpr, COLUMNS: tl.constexpr,
+    IS_WHOLE: tl.constexpr, DROPS: tl.constexpr,
 ):  # fmt: skip
     """Adds the values of some keys; returns highest score, sum and mixture."""
     keys = _read(k, columns, length, K_STRIDE, D, IS_WHOLE)
@@ -175,16 +189,22 @@ def _mix(
     new_top = tl.maximum(top, tl.max(scores, 1) * (scale * LOG2_E))
     p = tl.exp2(scores * (scale * LOG2_E) - new_top[:, None])
     shrink = tl.exp2(top - new_top)
-    total = total * shrink + tl.sum(p, 1)
     if DROPS:
-        p *= _kept_share(seed, program, rows, columns, dropout)
+        # 丢弃前后两份半精度的权重占寄存器，少放一块：逐个相加
+        total = total * shrink + tl.sum(p, 1)
+        p *= kept_share(key, program, rows, columns, dropout)
+    else:
+        # 每行的和由乘积来加：与一列列的一相乘，四条指令顶四十条加法与
+        # 交换；加的正是与值相乘的那些舍入过的权重
+        ones = tl.full((COLUMNS, NARROW), 1.0, values.dtype)
+        total = tl.dot(p.to(values.dtype), ones, total * shrink[:, None])
     mixed = mixed * shrink[:, None]
     return new_top, total, tl.dot(p.to(values.dtype), values, mixed)
 
 
 @triton.jit
 def backward_queries(
-    q, k, v, out, grad, dq, deltas, logsums, q_starts, k_starts, seed, scale,
+    q, k, v, out, grad, dq, pairs, logsums, q_starts, k_starts, seed, scale,
     dropout, num_queries,
     N: tl.constexpr, D: tl.constexpr, Q_STRIDE: tl.constexpr,
     K_STRIDE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
@@ -192,19 +212,19 @@ def backward_queries(
 ):  # fmt: skip
     """Gradients of ROWS queries, and the sums the other kernel needs."""
     first = tl.program_id(0)
-    count = _span(q_starts, tl.program_id(2))[1]
+    count = _span(q_starts, _sequence())[1]
     if LOOPS:
         # 一条序列被问的次数可以多于它的词数：没用上的槽位都指向同一处
         for block in range(first, tl.cdiv(count, ROWS), tl.num_programs(0)):
             _differentiate_block(
-                block, q, k, v, out, grad, dq, deltas, logsums,
+                block, q, k, v, out, grad, dq, pairs, logsums,
                 q_starts, k_starts, seed, scale, dropout,
                 num_queries, N, D, Q_STRIDE, K_STRIDE, ROWS,
                 COLUMNS, IS_LONG, DROPS,
             )  # fmt: skip
     elif first * ROWS < count:
         _differentiate_block(
-            first, q, k, v, out, grad, dq, deltas, logsums,
+            first, q, k, v, out, grad, dq, pairs, logsums,
             q_starts, k_starts, seed, scale, dropout, num_queries,
             N, D, Q_STRIDE, K_STRIDE, ROWS, COLUMNS, IS_LONG,
             DROPS,
@@ -214,13 +234,13 @@ def backward_queries(
 @triton.jit
 def _differentiate_block(
     block,
-    q, k, v, out, grad, dq, deltas, logsums, q_starts, k_starts, seed, scale,
+    q, k, v, out, grad, dq, pairs, logsums, q_starts, k_starts, seed, scale,
     dropout, num_queries,
     N: tl.constexpr, D: tl.constexpr, Q_STRIDE: tl.constexpr,
     K_STRIDE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     IS_LONG: tl.constexpr, DROPS: tl.constexpr,
 ):  # fmt: skip
-    head, sequence = tl.program_id(1), tl.program_id(2)
+    head, sequence = tl.program_id(1), _sequence()
     start, count = _span(q_starts, sequence)
     k_start, length = _span(k_starts, sequence)
     q = _first(q, start, head, Q_STRIDE, D)
@@ -235,29 +255,29 @@ def _differentiate_block(
     mixed = _read(out, rows, count, N * D, D, False)
     delta = tl.sum(g.to(tl.float32) * mixed.to(tl.float32), 1)
     place = head * num_queries + start + rows
-    tl.store(deltas + place, delta, mask=rows < count)
     logsum = tl.load(logsums + place, mask=rows < count, other=0.0)
+    tl.store(pairs + place, _join(logsum, delta), mask=rows < count)
     total = tl.zeros((ROWS, D), tl.float32)
     whole = length // COLUMNS * COLUMNS if IS_LONG else 0
-    program = sequence * N + head
+    program, key = sequence * N + head, read_key(seed, DROPS)
     for first in range(0, whole, COLUMNS):
         columns = first + tl.arange(0, COLUMNS)
         total = _add_to_queries(
             asked, k, v, g, logsum, delta, total, rows, columns, length,
-            scale, seed, program, dropout, K_STRIDE, D, True, DROPS,
+            scale, key, program, dropout, K_STRIDE, D, True, DROPS,
         )  # fmt: skip
     for first in range(whole, length, COLUMNS):
         columns = first + tl.arange(0, COLUMNS)
         total = _add_to_queries(
             asked, k, v, g, logsum, delta, total, rows, columns, length,
-            scale, seed, program, dropout, K_STRIDE, D, False, DROPS,
+            scale, key, program, dropout, K_STRIDE, D, False, DROPS,
         )  # fmt: skip
     _write(dq, rows, count, total * scale, Q_STRIDE, D)
 
 
 @triton.jit
 def _add_to_queries(
-    q, k, v, g, logsum, delta, total, rows, columns, length, scale, seed,
+    q, k, v, g, logsum, delta, total, rows, columns, length, scale, key,
     program, dropout,
     K_STRIDE: tl.constexpr, D: tl.constexpr, IS_WHOLE: tl.constexpr,
     DROPS: tl.constexpr,
@@ -272,14 +292,14 @@ def _add_to_queries(
         p = tl.where((columns < length)[None, :], p, 0.0)
     dp = tl.dot(g, tl.trans(values))
     if DROPS:
-        dp *= _kept_share(seed, program, rows, columns, dropout)
+        dp *= kept_share(key, program, rows, columns, dropout)
     ds = p * (dp - delta[:, None])
     return tl.dot(ds.to(keys.dtype), keys, total)
 
 
 @triton.jit
 def backward_keys(
-    q, k, v, grad, dk, dv, deltas, logsums, q_starts, k_starts, seed, scale,
+    q, k, v, grad, dk, dv, pairs, q_starts, k_starts, seed, scale,
     dropout, num_queries,
     N: tl.constexpr, D: tl.constexpr, Q_STRIDE: tl.constexpr,
     K_STRIDE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
@@ -287,7 +307,7 @@ def backward_keys(
 ):  # fmt: skip
     """Gradients of COLUMNS keys and values, ROWS queries at a time."""
     block, head = tl.program_id(0), tl.program_id(1)
-    sequence = tl.program_id(2)
+    sequence = _sequence()
     k_start, length = _span(k_starts, sequence)
     if block * COLUMNS < length:
         start, count = _span(q_starts, sequence)
@@ -297,27 +317,26 @@ def backward_keys(
         v = _first(v, k_start, head, K_STRIDE, D)
         dk = _first(dk, k_start, head, K_STRIDE, D)
         dv = _first(dv, k_start, head, K_STRIDE, D)
-        logsums += head * num_queries + start
-        deltas += head * num_queries + start
+        pairs += head * num_queries + start
         columns = block * COLUMNS + tl.arange(0, COLUMNS)
         keys = _read(k, columns, length, K_STRIDE, D, False)
         values = _read(v, columns, length, K_STRIDE, D, False)
         of_keys = tl.zeros((COLUMNS, D), tl.float32)
         of_values = tl.zeros((COLUMNS, D), tl.float32)
         whole = count // ROWS * ROWS if IS_LONG else 0
-        program = sequence * N + head
+        program, key = sequence * N + head, read_key(seed, DROPS)
         for first in range(0, whole, ROWS):
             rows = first + tl.arange(0, ROWS)
             of_keys, of_values = _add_to_keys(
-                q, grad, logsums, deltas, keys, values, of_keys, of_values,
-                rows, columns, count, scale, seed, program, dropout,
+                q, grad, pairs, keys, values, of_keys, of_values,
+                rows, columns, count, scale, key, program, dropout,
                 Q_STRIDE, N, D, True, DROPS,
             )  # fmt: skip
         for first in range(whole, count, ROWS):
             rows = first + tl.arange(0, ROWS)
             of_keys, of_values = _add_to_keys(
-                q, grad, logsums, deltas, keys, values, of_keys, of_values,
-                rows, columns, count, scale, seed, program, dropout,
+                q, grad, pairs, keys, values, of_keys, of_values,
+                rows, columns, count, scale, key, program, dropout,
                 Q_STRIDE, N, D, False, DROPS,
             )  # fmt: skip
         _write(dk, columns, length, of_keys * scale, K_STRIDE, D)
@@ -326,8 +345,8 @@ def backward_keys(
 
 @triton.jit
 def _add_to_keys(
-    q, grad, logsums, deltas, keys, values, of_keys, of_values, rows, columns,
-    count, scale, seed, program, dropout,
+    q, grad, pairs, keys, values, of_keys, of_values, rows, columns,
+    count, scale, key, program, dropout,
     Q_STRIDE: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
     IS_WHOLE: tl.constexpr, DROPS: tl.constexpr,
 ):  # fmt: skip
@@ -336,21 +355,22 @@ def _add_to_keys(
     g = _read(grad, rows, count, N * D, D, IS_WHOLE)
     # 越界的查询与梯度都是零，不改变任何和
     if IS_WHOLE:
-        logsum, delta = tl.load(logsums + rows), tl.load(deltas + rows)
+        pair = tl.load(pairs + rows)
     else:
-        logsum = tl.load(logsums + rows, mask=rows < count, other=0.0)
-        delta = tl.load(deltas + rows, mask=rows < count, other=0.0)
+        pair = tl.load(pairs + rows, mask=rows < count, other=0)
+    logsum, delta = _part(pair)
     # 转置着算：键为行，累加 dk、dv 时不必再转
     scores = tl.dot(keys, tl.trans(asked))
     p = tl.exp2(scores * (scale * LOG2_E) - logsum[None, :])
     dp = tl.dot(values, tl.trans(g))
     shown = p
     if DROPS:
-        share = _kept_share(seed, program, rows, columns, dropout)
+        share = kept_share(key, program, rows, columns, dropout)
         share = tl.trans(share)
         shown = p * share
         dp *= share
     ds = p * (dp - delta[None, :])
     of_values = tl.dot(shown.to(g.dtype), g, of_values)
     of_keys = tl.dot(ds.to(asked.dtype), asked, of_keys)
-    return _settle(of_keys), _settle(of_values)
+    # 等后一个，前一个也就算完了；各等各的，两个乘积就排不到一起
+    return _settle(of_keys), of_values

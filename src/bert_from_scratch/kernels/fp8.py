@@ -138,6 +138,16 @@ def multiply(
     )
 
 
+def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Computes x W' + b of half precision [T, K], [N, K] and [N]."""
+    return multiply(quantise(x), quantise(weight), x.dtype, bias)
+
+
+def product_back(grad: Tensor, weight: Tensor) -> Tensor:
+    """Computes the gradient of x, [T, K], from that of x W', [T, N]."""
+    return multiply(quantise(grad), quantise(weight.t()), grad.dtype)
+
+
 class _Dense(torch.autograd.Function):
     """Two products in fp8, and the weight's gradient in half precision."""
 
@@ -147,7 +157,7 @@ class _Dense(torch.autograd.Function):
     ) -> Tensor:
         """Returns half precision [T, N]."""
         ctx.save_for_backward(x, weight)
-        return multiply(quantise(x), quantise(weight), x.dtype, bias)
+        return product(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -155,11 +165,8 @@ class _Dense(torch.autograd.Function):
         (grad,) = grads
         x, weight = ctx.saved_tensors
         wants_x, wants_weight, wants_bias = ctx.needs_input_grad
-        dx = None
-        if wants_x:
-            dx = multiply(quantise(grad), quantise(weight.t()), x.dtype)
         return (
-            dx,
+            product_back(grad, weight) if wants_x else None,
             grad.t() @ x if wants_weight else None,
             grad.sum(0) if wants_bias else None,
         )
@@ -178,8 +185,8 @@ class _FeedForward(torch.autograd.Function):
         contract_bias: Tensor,
     ) -> Tensor:
         """Returns half precision [T, K]."""
-        inner = multiply(quantise(x), quantise(expand), x.dtype, expand_bias)
-        out, rows = _gelu(inner)
+        inner = product(x, expand, expand_bias)
+        out, rows = gelu(inner)
         ctx.save_for_backward(x, expand, contract, inner, out)
         return multiply(rows, quantise(contract), x.dtype, contract_bias)
 
@@ -188,13 +195,13 @@ class _FeedForward(torch.autograd.Function):
         """Returns the gradients of all five."""
         (grad,) = grads
         x, expand, contract, inner, out = ctx.saved_tensors
-        of_out = multiply(quantise(grad), quantise(contract.t()), x.dtype)
-        of_inner, rows, of_bias = _gelu_backward(of_out, inner)
+        of_out = product_back(grad, contract)
+        of_inner, rows, of_bias = gelu_backward(of_out, inner)
         dx = multiply(rows, quantise(expand.t()), x.dtype)
         return dx, of_inner.t() @ x, of_bias, grad.t() @ out, grad.sum(0)
 
 
-def _gelu(inner: Tensor) -> tuple[Tensor, Rows]:
+def gelu(inner: Tensor) -> tuple[Tensor, Rows]:
     """Returns GELU, and its rows in fp8."""
     if usable(inner):
         out, *rows = fp8_rows.gelu(inner)
@@ -203,7 +210,7 @@ def _gelu(inner: Tensor) -> tuple[Tensor, Rows]:
     return out, quantise(out)
 
 
-def _gelu_backward(grad: Tensor, inner: Tensor) -> tuple[Tensor, Rows, Tensor]:
+def gelu_backward(grad: Tensor, inner: Tensor) -> tuple[Tensor, Rows, Tensor]:
     """Returns the gradient before GELU, its rows in fp8, and their sum."""
     if usable(inner):
         dx, *rows, sums = fp8_rows.gelu_backward(grad, inner)

@@ -50,10 +50,10 @@ class MultiHeadSelfAttention(nn.Module):
         Returns:
             Hidden states of the same shape as `x`.
         """
-        if isinstance(layout, Packed) and self._suits_kernel(x, layout):
+        if isinstance(layout, Packed) and self.suits_kernel(x, layout):
             return self.output(self._attend_by_kernel(x, layout).flatten(-2))
         qkv = self._split_heads(x)
-        mixed = _attend(*qkv, layout, self._dropout_now())
+        mixed = _attend(*qkv, layout, self.dropout_now())
         return self.output(mixed.flatten(-2))
 
     def mix_at(
@@ -70,17 +70,19 @@ class MultiHeadSelfAttention(nn.Module):
         Returns:
             Hidden states, [P, H].
         """
-        if isinstance(layout, Packed) and self._suits_kernel(x, layout):
+        if isinstance(layout, Packed) and self.suits_kernel(x, layout):
             mixed = self._attend_from(x, layout, places, chosen)
             return self.output(mixed.flatten(-2))
         qkv = self._split_heads(x)
-        mixed = _attend(*qkv, layout, self._dropout_now())
+        mixed = _attend(*qkv, layout, self.dropout_now())
         return self.output(select(mixed.flatten(-2), places))
 
-    def _dropout_now(self) -> float:
+    def dropout_now(self) -> float:
+        """Returns the probability that a weight is left out in this mode."""
         return self.dropout_prob if self.training else 0.0
 
-    def _suits_kernel(self, x: Tensor, layout: Packed) -> bool:
+    def suits_kernel(self, x: Tensor, layout: Packed) -> bool:
+        """Returns whether our own kernel can attend in such a batch."""
         width = x.shape[-1] // self.num_heads
         return (
             kernels.usable(x)
@@ -97,7 +99,7 @@ class MultiHeadSelfAttention(nn.Module):
             bias,
             layout.cu_seqlens,
             layout.max_seqlen,
-            self._dropout_now(),
+            self.dropout_now(),
         )
 
     def _attend_from(
@@ -120,7 +122,7 @@ class MultiHeadSelfAttention(nn.Module):
             starts.int(),
             layout.cu_seqlens,
             layout.max_seqlen,
-            self._dropout_now(),
+            self.dropout_now(),
         )
 
     def weights(self, x: Tensor, layout: Layout) -> Tensor:

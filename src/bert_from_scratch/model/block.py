@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -14,10 +15,14 @@ from bert_from_scratch.embeddings.layer_norm import LayerNorm
 from bert_from_scratch.embeddings.linear import Linear
 from bert_from_scratch.kernels import fp8
 from bert_from_scratch.model.attention import MultiHeadSelfAttention
-from bert_from_scratch.model.layout import Layout, select
+from bert_from_scratch.model.layout import Layout, Packed, select
 
 if kernels.EXIST:
     from bert_from_scratch.kernels.activation import gelu
+    from bert_from_scratch.kernels.attention_sublayer import attention_sublayer
+    from bert_from_scratch.kernels.feed_forward_sublayer import (
+        feed_forward_sublayer,
+    )
 
 _gelu_tanh = partial(F.gelu, approximate="tanh")
 
@@ -87,6 +92,8 @@ class TransformerBlock(nn.Module):
                 batch, ascending, long [P]; the result is [P, H] then. None:
                 all.
         """
+        if places is None and self._has_kernels(x, layout):
+            return self._learn_by_kernels(x, cast("Packed", layout))
         if places is None:
             mixed = self.attention(x, layout)
         else:
@@ -96,3 +103,61 @@ class TransformerBlock(nn.Module):
         # 原版 BERT 是后归一化：先加残差，再做 LayerNorm
         x = self.attention_norm.of_sum(x, self.dropout(mixed))
         return self.output_norm.of_sum(x, self.dropout(self.feed_forward(x)))
+
+    def _has_kernels(self, x: Tensor, layout: Layout) -> bool:
+        """Whether both halves can learn as one operator each."""
+        attention, feed_forward = self.attention, self.feed_forward
+        layers = [attention.qkv, attention.output]
+        layers += [feed_forward.expand, feed_forward.contract]
+        return (
+            torch.is_grad_enabled()
+            and isinstance(layout, Packed)
+            and attention.suits_kernel(x, layout)
+            and feed_forward.activation is F.gelu
+            # 全在 fp8 里，或全不在：一半一半的，交给 PyTorch 逐步求导
+            and len({layer.dense is fp8.dense for layer in layers}) == 1
+            # 有人在里面挂了钩子，就一层一层地调用，让钩子看得到
+            and not any(map(_has_hooks, self.modules()))
+        )
+
+    def _learn_by_kernels(self, x: Tensor, layout: Packed) -> Tensor:
+        """Does the same by operators whose way back is written by hand."""
+        attention, feed_forward = self.attention, self.feed_forward
+        dropout = self.dropout.p if self.training else 0.0
+        in_fp8 = attention.qkv.dense is fp8.dense
+        x = attention_sublayer(
+            x,
+            _affine(attention.qkv),
+            _affine(attention.output),
+            _affine(self.attention_norm),
+            layout.cu_seqlens,
+            layout.max_seqlen,
+            attention.num_heads,
+            self.attention_norm.eps,
+            attention.dropout_now(),
+            dropout,
+            in_fp8,
+        )
+        return feed_forward_sublayer(
+            x,
+            _affine(feed_forward.expand),
+            _affine(feed_forward.contract),
+            _affine(self.output_norm),
+            self.output_norm.eps,
+            dropout,
+            in_fp8,
+        )
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    """Whether somebody wants to know when a layer inside a block is called."""
+    return not isinstance(module, TransformerBlock) and bool(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+    )
+
+
+def _affine(layer: Linear | LayerNorm) -> tuple[Tensor, Tensor]:
+    return layer.weight, layer.bias

@@ -165,6 +165,8 @@ class Embedder:
             lengths = [len(ids) for ids in encoded]
             order = longest_first(lengths)
             for rows in cut_by_tokens(order, lengths, batch_tokens):
+                # 一批之内由短到长，与预训练的一样：注意力的内核从后面开工
+                rows.reverse()
                 sequences = [_to_sequence(encoded[row]) for row in rows]
                 yield [start + row for row in rows], pack(sequences)
 
