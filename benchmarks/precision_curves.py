@@ -2,7 +2,7 @@
 
     python benchmarks/precision_curves.py --data DATA [--preset small]
         [--steps 500] [--seeds 3] [--batch-tokens 16384]
-        [--ways packed,fp8] [--optimizer muon] [--device auto]
+        [--ways packed,fp8] [--optimizer muon] [--lr 3e-3] [--device auto]
 
 Each seed is trained several ways from the same weights on the same pairs and
 masks, without dropout: padded, in float32, one operation after the other; as
@@ -95,6 +95,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--max-length", type=int, default=128)
     parser.add_argument("--ways", default="packed", help="packed, fp8 or both")
     parser.add_argument("--optimizer", default="adamw")
+    parser.add_argument("--lr", type=float, help="by default by the width")
     parser.add_argument("--device", default="auto")
     parser.add_argument(
         "--out", type=Path, default=Path("build/precision_curves.json")
@@ -180,6 +181,7 @@ def train(arguments: argparse.Namespace, seed: int, way: str) -> Curve:
         dropout=0.0,
         seed=seed,
         optimizer=arguments.optimizer,
+        learning_rate=arguments.lr,
         **WAYS[way],
     )
     trainer = assemble(plan, Processes()).trainer

@@ -89,11 +89,12 @@ def attend_from(
 def draw_seed(beside: Tensor, dropout: float) -> Tensor:
     """Draws what decides a dropout, long [1] on the device of `beside`.
 
-    Without dropout it is `beside` itself, which nobody will look at.
+    Without dropout it is some number that nobody will look at.
     """
     if dropout:
         return torch.randint(2**31, (1,), device=beside.device)
-    return beside
+    # 不可拿 beside 自己占位：同一个张量两次进同一个算子，十二层的编译会没完
+    return torch.empty(1, dtype=torch.long, device=beside.device)
 
 
 def _divide(queries: Tensor | None, joined: Tensor) -> tuple[Tensor, ...]:

@@ -12,7 +12,6 @@ Letters: T tokens, H width, N heads.
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from bert_from_scratch.kernels import fp8
@@ -23,6 +22,7 @@ from bert_from_scratch.kernels.attention import (
     attend_forward,
     draw_seed,
 )
+from bert_from_scratch.kernels.products import add_product, multiply
 
 # 一层的权重与偏置
 Affine = tuple[Tensor, Tensor]
@@ -69,7 +69,6 @@ def attention_sublayer(
         *norm,
         cu_seqlens,
         draw_seed(cu_seqlens, attention_dropout),
-        # 与前馈那一半用同一类型占位：内核就不必编译两份
         draw_seed(x, dropout),
         max_seqlen,
         num_heads,
@@ -100,7 +99,7 @@ def _attention(
     dropout: float,
     in_fp8: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    product = fp8.product if in_fp8 else F.linear
+    product = fp8.product if in_fp8 else _linear
     qkv = product(x, qkv_weight, qkv_bias.to(x.dtype))
     mixed, logsums = attend_forward(
         None,
@@ -121,6 +120,10 @@ def _attention(
         seed=seed,
     )
     return y, qkv, mixed, logsums, change
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    return multiply(x, weight.t(), bias)
 
 
 @_attention.register_fake
@@ -174,9 +177,9 @@ def _attention_backward(
     dx, of_change, sums = add_norm_backward(
         grad, x, change, output_bias, norm_weight, eps, dropout, seed
     )
-    product_back = fp8.product_back if in_fp8 else torch.mm
+    product_back = fp8.product_back if in_fp8 else multiply
     of_mixed = product_back(of_change, output_weight)
-    of_output = of_change.t() @ mixed
+    of_output = multiply(of_change.t(), mixed)
     heads = (num_heads, -1)
     _, of_qkv = attend_backward(
         of_mixed.unflatten(-1, heads),
@@ -196,8 +199,8 @@ def _attention_backward(
         dx += fp8.product_back(of_qkv, qkv_weight)
     else:
         # 绕过注意力的那份梯度已在 dx 里：乘积直接加上去，不另写一遍再加
-        dx.addmm_(of_qkv, qkv_weight)
-    return dx, of_qkv.t() @ x, of_qkv_bias, of_output, sums
+        add_product(dx, of_qkv, qkv_weight)
+    return dx, multiply(of_qkv.t(), x), of_qkv_bias, of_output, sums
 
 
 def _sum_of_qkv(

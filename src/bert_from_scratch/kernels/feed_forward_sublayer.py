@@ -17,6 +17,7 @@ from bert_from_scratch.kernels.add_norm import add_norm
 from bert_from_scratch.kernels.add_norm_backward import add_norm_backward
 from bert_from_scratch.kernels.attention import draw_seed
 from bert_from_scratch.kernels.attention_sublayer import Affine
+from bert_from_scratch.kernels.products import add_product, multiply
 
 
 def feed_forward_sublayer(
@@ -76,9 +77,9 @@ def _feed_forward(
         active, rows = fp8.gelu(inner)
         change = fp8.multiply(rows, fp8.quantise(contract_weight), x.dtype)
     else:
-        inner = x @ expand_weight.t()
+        inner = multiply(x, expand_weight.t())
         active = gelu_forward(inner, expand_bias)
-        change = active @ contract_weight.t()
+        change = multiply(active, contract_weight.t())
     y = add_norm(
         *(x, change, norm_weight, norm_bias, eps),
         change_bias=contract_bias,
@@ -129,18 +130,18 @@ def _feed_forward_backward(
     dx, of_change, sums = add_norm_backward(
         grad, x, change, contract_bias, norm_weight, eps, dropout, seed
     )
-    of_contract = of_change.t() @ active
+    of_contract = multiply(of_change.t(), active)
     if in_fp8:
         of_active = fp8.product_back(of_change, contract_weight)
         of_inner, rows, of_bias = fp8.gelu_backward(of_active, inner)
         dx += fp8.multiply(rows, fp8.quantise(expand_weight.t()), x.dtype)
     else:
-        of_active = of_change @ contract_weight
+        of_active = multiply(of_change, contract_weight)
         of_inner, some = gelu_backward(of_active, inner, expand_bias)
         of_bias = some.sum(0)
         # 绕过前馈层的那份梯度已在 dx 里：乘积直接加上去
-        dx.addmm_(of_inner, expand_weight)
-    return dx, of_inner.t() @ x, of_bias.float(), of_contract, sums
+        add_product(dx, of_inner, expand_weight)
+    return dx, multiply(of_inner.t(), x), of_bias.float(), of_contract, sums
 
 
 @_feed_forward_backward.register_fake
