@@ -27,6 +27,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import report
 
@@ -34,6 +35,7 @@ VARIABLE = "BENCHMARK_TURN"
 READY, GO, LOCK = "ready", "go", "lock"
 POLL_SECONDS = 0.1
 SHOWN_CHARACTERS = 3000
+_HELD: list[IO[str]] = []
 
 
 def take(warm_up: Callable[[], object], compiles: bool = True) -> None:
@@ -52,6 +54,7 @@ def take(warm_up: Callable[[], object], compiles: bool = True) -> None:
     with alone_once_compiled(Path(folder).parent / LOCK, compiles):
         warm_up()
         free_memory()
+    _HELD.pop().close()
     Path(folder, READY).touch()
     while not Path(folder, GO).exists():
         if os.getppid() != parent:
@@ -65,6 +68,7 @@ def alone_once_compiled(lock_path: Path, compiles: bool) -> Iterator[None]:
 
     Compiled kernels are chosen by their time when they first run, which others
     would falsify; nor is there memory for several steps at once.
+    Gives the turn back only if nothing went wrong, or with its process.
     """
     import torch
     from torch._dynamo.callback import callback_handler
@@ -73,23 +77,25 @@ def alone_once_compiled(lock_path: Path, compiles: bool) -> Iterator[None]:
     functorch = torch._functorch.config
     if hasattr(functorch, "force_non_lazy_backward_lowering"):
         functorch.force_non_lazy_backward_lowering = True
-    with lock_path.open("w") as file:
+    file = lock_path.open("w")
+    # 出错时不交锁：进程退出之前显存还占着，下一个进来也会不够
+    _HELD.append(file)
 
-        def lock(_: object) -> None:
-            fcntl.flock(file, fcntl.LOCK_EX)
+    def lock(_: object) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX)
 
-        def unlock(_: object) -> None:
-            fcntl.flock(file, fcntl.LOCK_UN)
+    def unlock(_: object) -> None:
+        fcntl.flock(file, fcntl.LOCK_UN)
 
-        if not compiles:
-            lock(None)
-        callback_handler.register_start_callback(unlock)
-        callback_handler.register_end_callback(lock)
-        try:
-            yield
-        finally:
-            callback_handler.remove_start_callback(unlock)
-            callback_handler.remove_end_callback(lock)
+    if not compiles:
+        lock(None)
+    callback_handler.register_start_callback(unlock)
+    callback_handler.register_end_callback(lock)
+    try:
+        yield
+    finally:
+        callback_handler.remove_start_callback(unlock)
+        callback_handler.remove_end_callback(lock)
 
 
 def free_memory() -> None:
