@@ -183,7 +183,9 @@ def try_recipe(arguments: argparse.Namespace, text: str) -> dict[str, Any]:
     curve: list[float] = []
     is_lost = False
     try:
-        turns.take(partial(take_first_steps, trainer))
+        turns.take(
+            partial(take_first_steps, trainer), trainer.settings.compiles
+        )
         start_clock(trainer)
         trainer.fit(lambda result: note(result, curve))
     except NonFiniteLossError:
