@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from bert_from_scratch.kernels import fp8
 
@@ -71,6 +72,33 @@ def half(request: pytest.FixtureRequest) -> tuple[Half, list[Tensor]]:
 def make_input() -> Tensor:
     torch.manual_seed(1)
     return torch.randn(NUM_TOKENS, WIDTH).to(DEVICE, DTYPE).requires_grad_()
+
+
+class Watch(TorchDispatchMode):
+    """Notes where the tensors lie that our operators are given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: list[list[int]] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if func.namespace == "bert":
+            tensors = (one for one in args if isinstance(one, Tensor))
+            self.places.append([one.data_ptr() for one in tensors])
+        return func(*args, **(kwargs or {}))
+
+
+def test_no_half_is_given_a_tensor_twice(
+    half: tuple[Half, list[Tensor]],
+) -> None:
+    # 给了两次，PyTorch 2.11 编译十二层就没个完
+    compute, parameters = half
+    with Watch() as watch:
+        compute(make_input(), parameters)
+    (places,) = watch.places
+    assert len(set(places)) == len(places)
 
 
 def test_gradients_have_the_types_of_what_they_are_for(

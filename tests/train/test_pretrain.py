@@ -560,6 +560,9 @@ def test_settings_without_effect_are_refused_or_named(
     plan_for(shards, tmp_path, compiles=True, num_threads=1000)
     assert "--compile gains nothing" in caplog.text
     assert "1000 threads on" in caplog.text
+    assert "takes long on a CPU" not in caplog.text
+    plan_for(shards, tmp_path, batch_tokens=65536)
+    assert "A step of 65,536 tokens takes long on a CPU" in caplog.text
 
 
 def test_a_short_warm_up_gets_a_lower_rate(

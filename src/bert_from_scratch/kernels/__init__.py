@@ -3,9 +3,10 @@
 `attention`, `activation`, `add_norm`, `cross_entropy` and `fp8_rows` are Triton
 kernels for a GPU, imported where `EXIST`, and used where `usable`. Of the first
 three, `attention_sublayer` and `feed_forward_sublayer` make halves of a block;
-`fp8` multiplies what the last of them makes. `dense` and `word_loss` are for a
-CPU. Each does what plain functions do, in less time or memory; tests hold them
-against those.
+`fp8` multiplies what the last of them makes; `products` chooses how a GPU
+multiplies in half precision, by way of `cublaslt`. `dense` and `word_loss` are
+for a CPU. Each does what plain functions do, in less time or memory; tests hold
+them against those.
 """
 
 from importlib.util import find_spec

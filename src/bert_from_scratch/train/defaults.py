@@ -120,7 +120,7 @@ def make_plan(
     _warn_of_warmup(settings, meta.num_tokens, batch_tokens)
     if settings.get("minutes") is not None:
         settings["reserved_seconds"] = _reserve(model, settings["minutes"])
-    _warn_of_device(is_gpu, num_threads, compiles)
+    _warn_of_device(is_gpu, num_threads, compiles, batch_tokens)
     if not is_gpu and num_threads is None:
         num_threads = choose_threads(model.hidden_size)
     chosen_phases = _choose_phases(phases, max_length)
@@ -159,7 +159,10 @@ def _choose_precision(name: str, device: torch.device) -> Precision:
 
 
 def _warn_of_device(
-    is_gpu: bool, num_threads: int | None, compiles: bool | None
+    is_gpu: bool,
+    num_threads: int | None,
+    compiles: bool | None,
+    batch_tokens: int,
 ) -> None:
     num_cores = os.cpu_count() or 1
     if is_gpu and num_threads is not None:
@@ -172,6 +175,13 @@ def _warn_of_device(
         )
     if compiles and not is_gpu:
         logger.warning("--compile gains nothing on a CPU, and takes minutes.")
+    if not is_gpu and batch_tokens >= GPU_BATCH_TOKENS:
+        logger.warning(
+            "A step of %s tokens takes long on a CPU; by default it has %s "
+            "there (--batch-tokens).",
+            f"{batch_tokens:,}",
+            f"{CPU_BATCH_TOKENS:,}",
+        )
 
 
 def _warn_of_mask_rate(mask_rate: float, phases: tuple[Phase, ...]) -> None:
