@@ -78,7 +78,7 @@ class Watch(TorchDispatchMode):
     """Notes where the tensors lie that our operators are given."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.places: list[list[int]] = []
 
     def __torch_dispatch__(
