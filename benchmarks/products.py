@@ -4,8 +4,8 @@
         [--out FILE.json]
 
 Each of the twelve products of a learning block, in bf16, is timed as PyTorch
-does it and by every algorithm that cuBLASLt offers and whose result has the
-same bits, in turn. `bert_from_scratch.kernels.products` chooses among these by
+does it and by the algorithms that cuBLASLt offers and whose result has the same
+bits, in turn. `bert_from_scratch.kernels.products` chooses among these by
 the same measurement when it has met a product often enough.
 """
 

@@ -54,7 +54,8 @@ def take(warm_up: Callable[[], object], compiles: bool = True) -> None:
     with alone_once_compiled(Path(folder).parent / LOCK, compiles):
         warm_up()
         free_memory()
-    _HELD.pop().close()
+    with _HELD.pop() as file:
+        fcntl.flock(file, fcntl.LOCK_UN)
     Path(folder, READY).touch()
     while not Path(folder, GO).exists():
         if os.getppid() != parent:

@@ -68,6 +68,7 @@ def test_what_is_chosen_has_the_bits_of_pytorchs(
         )
         plain, *others = ways
         assert plain[0] is None
+        assert others or kind == "to the weight"
         for choice, _ in others:
             # 换一批数再比：挑的时候比过的那一批不算
             a, b = make_factors(kind)
@@ -80,18 +81,39 @@ def test_what_is_chosen_has_the_bits_of_pytorchs(
             assert torch.equal(out, expected)
 
 
+def prefer_the_last(ways: list[Any]) -> list[float]:
+    """Times by which the library's last algorithm wins, not PyTorch's."""
+    return [float(number) for number in range(len(ways), 0, -1)]
+
+
+@NEEDS_GPU
+def test_a_product_is_added_by_what_was_chosen(
+    room: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "SIGHTINGS", 1)
+    monkeypatch.setattr(room, "measure", prefer_the_last)
+    a, b = make_factors("to the input")
+    for _ in range(3):
+        target = draw(NUM_TOKENS, WIDTH_IN)
+        expected = target.addmm(a, b)
+        room.add_product(target, a, b)
+        assert torch.equal(target, expected)
+    (shape,) = room._shapes.values()
+    assert shape.choice is not None
+
+
 @NEEDS_GPU
 def test_it_is_chosen_once_a_shape_has_come_often_enough(
     room: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried = []
-    try_all = room._try_all
+    try_each = room._try_each
 
     def note(*parts: Any) -> Any:
         tried.append(parts)
-        return try_all(*parts)
+        return try_each(*parts)
 
-    monkeypatch.setattr(room, "_try_all", note)
+    monkeypatch.setattr(room, "_try_each", note)
     a, b = make_factors("forward")
     expected = a @ b
     for sighting in range(1, room.SIGHTINGS + 5):
@@ -107,6 +129,7 @@ def test_nothing_is_timed_while_a_graph_is_recorded(
     room: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(room, "SIGHTINGS", 2)
+    monkeypatch.setattr(room, "measure", prefer_the_last)
     a, b = make_factors("forward")
     expected = room.multiply(a, b)
     graph = torch.cuda.CUDAGraph()
@@ -117,7 +140,7 @@ def test_nothing_is_timed_while_a_graph_is_recorded(
     (shape,) = room._shapes.values()
     assert not shape.is_tried
     room.multiply(a, b)
-    assert shape.is_tried
+    assert shape.choice is not None
     # 挑好的算法也录得进去
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -132,15 +155,40 @@ def test_without_the_library_products_are_pytorchs(
 ) -> None:
     from bert_from_scratch.kernels import cublaslt
 
+    def load() -> None:
+        raise RuntimeError("no such library")
+
     monkeypatch.setattr(room, "SIGHTINGS", 1)
-    monkeypatch.setattr(cublaslt, "LIBRARIES", ("no such library",))
-    cublaslt._load.cache_clear()
+    monkeypatch.setattr(cublaslt, "_load", load)
     a, b = make_factors("forward")
     assert torch.equal(room.multiply(a, b), a @ b)
     (shape,) = room._shapes.values()
     assert shape.is_tried
     assert shape.choice is None
-    cublaslt._load.cache_clear()
+
+
+@NEEDS_GPU
+def test_memory_that_runs_out_while_timing_is_no_error(
+    room: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measure(_: Any) -> None:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(room, "SIGHTINGS", 1)
+    monkeypatch.setattr(room, "measure", measure)
+    a, b = make_factors("forward")
+    assert torch.equal(room.multiply(a, b), a @ b)
+
+
+@NEEDS_GPU
+def test_a_result_of_zeros_proves_nothing(
+    room: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "SIGHTINGS", 1)
+    a, b = make_factors("forward")
+    room.multiply(torch.zeros_like(a), b)
+    (shape,) = room._shapes.values()
+    assert shape.choice is None
 
 
 @NEEDS_GPU

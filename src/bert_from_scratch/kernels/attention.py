@@ -93,7 +93,8 @@ def draw_seed(beside: Tensor, dropout: float) -> Tensor:
     """
     if dropout:
         return torch.randint(2**31, (1,), device=beside.device)
-    # 不可拿 beside 自己占位：同一个张量两次进同一个算子，十二层的编译会没完
+    # 不可拿 beside 自己占位：激活两次进同一个算子，PyTorch 2.11 在 GPU 上
+    # 编译十二层就没个完
     return torch.empty(1, dtype=torch.long, device=beside.device)
 
 

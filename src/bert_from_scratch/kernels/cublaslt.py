@@ -1,20 +1,20 @@
 """Products of matrices by cuBLASLt, algorithm by algorithm.
 
 PyTorch brings this library along. Its functions are called as they are in C,
-by `ctypes`.
+by `ctypes`. A `Product` is for one thread at a time.
 
 Letters: M rows and N columns of the result, K what is summed over.
 """
 
 import ctypes
+import os
 from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-# 名字与数值照 cublasLt.h
-LIBRARIES = ("libcublasLt.so.13", "libcublasLt.so.12")
+# 数值照 cublasLt.h
 COMPUTE_32F = 68
 TYPES = {torch.float32: 0, torch.float16: 2, torch.bfloat16: 14}
 TRANSPOSE = 1
@@ -45,12 +45,13 @@ class _Heuristic(ctypes.Structure):
 @cache
 def _load() -> ctypes.CDLL:
     """Returns the library that PyTorch has loaded."""
-    for name in LIBRARIES:
-        try:
-            return ctypes.CDLL(name)
-        except OSError:
-            continue
-    raise RuntimeError("PyTorch has brought no cuBLASLt along")
+    version = (torch.version.cuda or "none").split(".")[0]
+    # 只认已经载入的那一个：系统里别的版本，不认得 PyTorch 的句柄
+    mode = os.RTLD_NOW | getattr(os, "RTLD_NOLOAD", 0)
+    try:
+        return ctypes.CDLL(f"libcublasLt.so.{version}", mode)
+    except OSError as error:
+        raise RuntimeError("PyTorch has loaded no cuBLASLt") from error
 
 
 def _call(name: str, *arguments: Any) -> None:
@@ -125,12 +126,15 @@ class Product:
             ctypes.c_size_t(ctypes.sizeof(size)),
         )
         found, count = (_Heuristic * most)(), ctypes.c_int()
-        _call(
-            "cublasLtMatmulAlgoGetHeuristic",
-            *(_handle(), self._description, *self._layouts, self._layouts[2]),
-            *(preference, most, found, ctypes.byref(count)),
-        )
-        _call("cublasLtMatmulPreferenceDestroy", preference)
+        try:
+            _call(
+                "cublasLtMatmulAlgoGetHeuristic",
+                *(_handle(), self._description),
+                *(*self._layouts, self._layouts[2]),
+                *(preference, most, found, ctypes.byref(count)),
+            )
+        finally:
+            _call("cublasLtMatmulPreferenceDestroy", preference)
         offers = found[: count.value]
         return [offer.algorithm for offer in offers if offer.state == 0]
 

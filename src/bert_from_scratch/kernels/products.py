@@ -1,10 +1,12 @@
 """Products of half-precision matrices, by the fastest algorithm there is.
 
-PyTorch asks cuBLAS for a product and takes the first algorithm that it offers;
-on an H200, others take up to a sixth less time. A product that comes again and
-again is therefore tried with all of them, once. Only those count whose result
-is PyTorch's, bit for bit: choosing by the clock then changes no number, and a
-run that is gone on with comes out as if it had never been stopped.
+PyTorch leaves it to cuBLAS how to multiply. cuBLASLt, the library below, offers
+several algorithms; on an H200 the best take up to a sixth less time. A product
+that comes again and again is therefore tried with each of them, once. Only
+those count whose result is PyTorch's, bit for bit: choosing by the clock then
+changes no number, and a run that is gone on with comes out as if it had never
+been stopped. What decides PyTorch's bits (`torch.backends.cuda.matmul`) must
+stay as it is while a process runs.
 
 Letters: M rows and N columns of the result, K what is summed over.
 """
@@ -25,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 # 更小的乘法，挑算法省下的时间还不够 Python 多走的几步
 MIN_SIZE = 1 << 35
-# 试一遍约等于做五十次这样的乘法：来过这么多次的才值得
+# 试一遍约等于做一百次这样的乘法：来过这么多次的才值得
 SIGHTINGS = 100
 MOST_ALGORITHMS = 16
 ROUNDS = 3
@@ -70,8 +72,8 @@ def multiply(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def add_product(target: Tensor, a: Tensor, b: Tensor) -> None:
-    """Adds a @ b to what is in `target`, [M, N]."""
-    choice = _choose(a, b, target=target)
+    """Adds a @ b to what is in `target`, [M, N], contiguous."""
+    choice = _choose(a, b, None, target)
     if choice is None:
         target.addmm_(a, b)
         return
@@ -87,41 +89,55 @@ def _multiply(a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
 def _choose(
     a: Tensor,
     b: Tensor,
-    bias: Tensor | None = None,
+    bias: Tensor | None,
     target: Tensor | None = None,
 ) -> Choice | None:
     """Returns what is faster than PyTorch's choice, if that is known."""
-    if len(a) * a.shape[1] * b.shape[1] < MIN_SIZE or not usable(a):
-        return None
-    matrices = [x for x in (a, b, bias, target) if x is not None]
-    if any(x.data_ptr() % ALIGNMENT or x.dtype != a.dtype for x in matrices):
+    if not _suits(a, b, bias, target):
         return None
     factors = (*a.shape, *a.stride(), *b.shape, *b.stride())
     key = (factors, bias is None, target is None, a.dtype, a.device)
     shape = _shapes.setdefault(key, _Shape())
     shape.sightings += 1
-    # 录制中的图不能计时：留到下一次
+    # 录制中的图不能计时：这一张就一直用 PyTorch 的
     if (
         shape.sightings >= SIGHTINGS
         and not shape.is_tried
         and not torch.cuda.is_current_stream_capturing()
     ):
         shape.is_tried = True
-        shape.choice = _try_all(a, b, bias, target)
+        shape.choice = _try_each(a, b, bias, target)
     return shape.choice
 
 
-def _try_all(
+def _suits(
+    a: Tensor, b: Tensor, bias: Tensor | None, target: Tensor | None
+) -> bool:
+    """Whether a product is large enough, and lies as the library asks for."""
+    is_large = len(a) * a.shape[1] * b.shape[1] >= MIN_SIZE
+    if not is_large or not usable(a):
+        return False
+    parts = [part for part in (a, b, bias, target) if part is not None]
+    return (
+        a.device.index == torch.cuda.current_device()
+        and all(1 in factor.stride() for factor in (a, b))
+        and all(part.is_contiguous() for part in parts[2:])
+        and all(part.dtype == a.dtype for part in parts)
+        and not any(part.data_ptr() % ALIGNMENT for part in parts)
+    )
+
+
+def _try_each(
     a: Tensor, b: Tensor, bias: Tensor | None, target: Tensor | None
 ) -> Choice | None:
     """Returns the fastest algorithm; None: PyTorch's."""
     try:
         ways = list(find_equals(a, b, bias, target))
+        times = measure([launch for _, launch in ways])
     except RuntimeError as error:
         # 库不在、不认得这种形状、显存不够：照旧用 PyTorch 的
         logger.debug("products of %s: %s", tuple(a.shape), error)
         return None
-    times = measure([launch for _, launch in ways])
     fastest = min(range(len(times)), key=times.__getitem__)
     logger.debug(
         "products of %s and %s: %.3f ms instead of %.3f",
@@ -142,6 +158,9 @@ def find_equals(
     else:
         expected = target.addmm(a, b)
         yield None, partial(target.clone().addmm_, a, b)
+    if expected.count_nonzero() < expected.numel() / 2:
+        # 都是零的结果，怎么算都一样：比不出谁的位数对
+        return
     out = torch.empty_like(expected)
     product = Product(a, b, bias, adds=target is not None)
     for algorithm in product.find_algorithms(MOST_ALGORITHMS):
