@@ -169,7 +169,8 @@ def test_the_results_say_what_was_measured_on_what(subject: Subject) -> None:
     assert hashes["model.safetensors"] == sha256(weights).hexdigest()
     assert {"config.json", "vocab.txt", "tokenizer.json"} < hashes.keys()
     assert values["model"]["config"]["hidden_size"] == 128
-    assert values["versions"]["torch"] == torch.__version__
+    # torch 自己的版本号后面还带着 CUDA 的
+    assert torch.__version__.startswith(values["versions"]["torch"])
     assert values["texts"][1]["text"] == "我喜欢学习人工[MASK]"
     (check,) = values["checks"]
     assert check["identifier"] == "extended-mask"
