@@ -5,8 +5,9 @@
         [--seconds 580] [--out FILE.json]
 
 Every model goes through `bert finetune` with the same data, order, rates and
-seeds; several processes share the GPU. FOLDER holds the unpacked archives. A
-task that is not done after so many seconds is left out of the table.
+seeds; several processes share the GPU. FOLDER holds the unpacked archives. What
+all models have done is written at once; a task that is not done after so many
+seconds is left out.
 """
 
 import argparse
@@ -15,8 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -46,21 +47,27 @@ def main() -> None:
         (task, name) for task in arguments.tasks.split(",") for name in models
     ]
     end = time.monotonic() + arguments.seconds
+    run = report.describe_run(SEED)
+    results: dict[tuple[str, str], dict[str, Any] | None]
+    results = dict.fromkeys(jobs)
     with (
         tempfile.TemporaryDirectory() as scratch,
         ThreadPoolExecutor(arguments.at_once) as pool,
     ):
-        waiting = [
+        waiting = {
             pool.submit(
                 finetune, task, name, models[name], arguments, scratch, end
-            )
+            ): (task, name)
             for task, name in jobs
-        ]
-        results = [future.result() for future in waiting]
-    rows = list(compare(dict(zip(jobs, results, strict=True)), list(models)))
+        }
+        for future in as_completed(waiting):
+            results[waiting[future]] = future.result()
+            # 每完成一项就存：中途被停下，做完的也还在
+            report.save(arguments.out, run, list(compare(results, models)))
+    rows = list(compare(results, models))
     if not rows:
         sys.exit("error: no task was done by all models")
-    report.write(arguments.out, report.describe_run(SEED), rows)
+    report.write(arguments.out, run, rows)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -134,7 +141,8 @@ def finetune(
 
 
 def compare(
-    results: dict[tuple[str, str], dict[str, Any] | None], names: list[str]
+    results: dict[tuple[str, str], dict[str, Any] | None],
+    names: Collection[str],
 ) -> Iterator[dict[str, Any]]:
     """Yields a row for every task that all models have done."""
     for task in dict.fromkeys(task for task, _ in results):
@@ -142,7 +150,7 @@ def compare(
         done = {name: one for name, one in found.items() if one is not None}
         if len(done) < len(names):
             continue
-        metric = done[names[0]]["metric"]
+        metric = next(iter(done.values()))["metric"]
         row: dict[str, Any] = {"task": task, "score": metric}
         for name, one in done.items():
             row[name] = one["mean"][metric]

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Self
+from types import UnionType
+from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
 from bert_from_scratch import atomic
 from bert_from_scratch.errors import BertError
@@ -204,6 +205,31 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise BertError(f"{path} must hold a JSON object.")
     return values
+
+
+def check_types(values: Any) -> None:
+    """Refuses a dataclass whose fields do not hold what they say.
+
+    Raises:
+        TypeError: The first that does not.
+    """
+    for name, kind in get_type_hints(type(values)).items():
+        value = getattr(values, name)
+        if not _fits(value, kind):
+            raise TypeError(f"{name} is {value!r}")
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    arms = get_args(kind)
+    if get_origin(kind) is UnionType:
+        return any(_fits(value, arm) for arm in arms)
+    if get_origin(kind) is Literal:
+        return value in arms
+    if isinstance(value, bool):
+        # Python 里 True 也是整数
+        return kind is bool
+    allowed = (int, float) if kind is float else get_origin(kind) or kind
+    return isinstance(value, allowed)
 
 
 def _check_types(config: BertConfig) -> None:

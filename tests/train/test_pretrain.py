@@ -293,6 +293,39 @@ def test_a_finished_run_is_not_resumed(
         pretrain.start(plan_for(shards, tmp_path), tmp_path / "run", ignore)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("seed", "0"), ("mask_rate", True), ("phases", 7), ("device", None)],
+)
+def test_a_config_with_values_of_other_types_is_no_run(
+    name: str, value: Any, shards: TokenShards, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    with pytest.raises(Interrupted):
+        pretrain.start(plan_for(shards, tmp_path), out, stop_at(1))
+    config = json.loads((out / "config.json").read_text())
+    place = config if name in config else config["training"]
+    place[name] = value
+    (out / "config.json").write_text(json.dumps(config))
+    with pytest.raises(BertError, match="not one of this version"):
+        pretrain.resume(out, ignore)
+
+
+def test_a_state_with_values_of_other_types_is_damaged(
+    shards: TokenShards, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    plan = plan_for(shards, tmp_path, checkpoint_every=1)
+    out = tmp_path / "run"
+    with pytest.raises(Interrupted):
+        pretrain.start(plan, out, stop_at(3))
+    newest = list_checkpoints(out / "checkpoints")[-1]
+    state = json.loads((newest / "state.json").read_text())
+    state["seconds"] = "long"
+    (newest / "state.json").write_text(json.dumps(state))
+    pretrain.resume(out, ignore)
+    assert "is damaged: seconds is 'long'" in caplog.text
+
+
 def test_a_damaged_checkpoint_is_passed_over(
     shards: TokenShards, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

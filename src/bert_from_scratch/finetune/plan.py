@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self, get_args
 
 from bert_from_scratch import atomic
+from bert_from_scratch.config import check_types
 from bert_from_scratch.data.tasks.recipe import TaskName
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.model.inference import Precision
@@ -183,9 +184,12 @@ class FinetunePlan:
             plain["class_weights"] = (
                 tuple(weights) if isinstance(weights, list) else weights
             )
-            return cls(**plain)
+            plan = cls(**plain)
+            check_types(plan)
+            check_types(plan.data)
         except TypeError as error:
             raise BertError(
                 f"plan.json is damaged: {error}.",
                 hint="start again with another --out",
             ) from error
+        return plan

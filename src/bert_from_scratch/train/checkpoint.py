@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from bert_from_scratch import atomic
-from bert_from_scratch.config import read_json
+from bert_from_scratch.config import check_types, read_json
 from bert_from_scratch.data.steps import Position
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.model.tensor_file import read_tensors, write_tensors
@@ -95,6 +95,8 @@ def load_checkpoint(
         checksums = dict(values.pop("checksums"))
         position = Position(**values.pop("position"))
         state = TrainingState(position=position, **values)
+        check_types(position)
+        check_types(state)
     except (KeyError, TypeError, ValueError) as error:
         raise BertError(f"{path} is damaged: {error}.") from error
     for name, expected in checksums.items():

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bert_from_scratch.config import BertConfig
+from bert_from_scratch.config import BertConfig, check_types
 from bert_from_scratch.data.phases import Phase
 from bert_from_scratch.errors import BertError
 from bert_from_scratch.train.settings import MAX_THREADS, TrainingSettings
@@ -99,7 +99,7 @@ class PretrainingPlan:
         try:
             training = dict(values["training"])
             training["betas"] = tuple(training["betas"])
-            return cls(
+            plan = cls(
                 **{
                     **values,
                     "model": BertConfig.from_dict(values["model"]),
@@ -107,12 +107,15 @@ class PretrainingPlan:
                     "phases": tuple(Phase(**p) for p in values["phases"]),
                 }
             )
+            for part in (plan, plan.training, *plan.phases):
+                check_types(part)
         except (KeyError, TypeError) as error:
             raise BertError(
                 f"The run's config.json is not one of this version: {error}.",
                 hint="name the directory of a run; from a model, train on "
                 "with --init MODEL",
             ) from error
+        return plan
 
     def mask_rate_of(self, phase: Phase) -> float:
         """Returns the share of tokens that are hidden in a phase."""
