@@ -69,7 +69,7 @@ def take_kernels(
 
 
 @pytest.mark.skipif(HAS_GPU, reason="a GPU takes the kernels by itself")
-@pytest.mark.parametrize("places", [None, PLACES], ids=["all", "some"])
+@pytest.mark.parametrize("places", [None, PLACES % 24], ids=["all", "some"])
 @pytest.mark.parametrize(
     "kind", ["attention_probs_dropout_prob", "hidden_dropout_prob"]
 )
@@ -80,11 +80,12 @@ def test_dropout_is_that_of_the_config_and_of_training_alone(
     settings: dict[str, Any] = {kind: 0.5}
     config = replace(CONFIG, **settings)
     model = BertModel(config).train()
-    ids = torch.randint(50, (160,))
+    # 短句就够：解释器按小块算，句子长一分就慢一分
+    ids, starts = torch.randint(50, (24,)), torch.tensor([0, 15, 24]).int()
 
     def run(seed: int) -> Tensor:
         torch.manual_seed(seed)
-        output = model(ids, cu_seqlens=STARTS, max_seqlen=150, places=places)
+        output = model(ids, cu_seqlens=starts, max_seqlen=15, places=places)
         states: Tensor = output.hidden_state
         return states
 
