@@ -28,7 +28,7 @@ from torch.nn.attention.varlen import varlen_attn
 import report
 from bert_from_scratch.data.steps import Position
 from bert_from_scratch.kernels import attention
-from gpu_time import time_on_gpu
+from bert_from_scratch.kernels.products import time_on_gpu
 from pretrain_throughput import SEED, build
 
 WIDTH = 64
@@ -40,7 +40,7 @@ KERNELS = {
 }
 # 半精度的结果，换一种分块只差舍入
 TOLERANCE = 1e-2
-REPEATS = 20
+REPEATS, WARM_UPS = 20, 3
 
 
 def main() -> None:
@@ -160,8 +160,10 @@ def measure_peer(
         assert isinstance(mixed, Tensor)
         torch.autograd.grad(mixed, leaf, grad)
 
-    ours = time_on_gpu(lambda: run_both(qkv, grad, starts, length), REPEATS)
-    theirs = time_on_gpu(peer, REPEATS)
+    ours = time_on_gpu(
+        lambda: run_both(qkv, grad, starts, length), REPEATS, WARM_UPS
+    )
+    theirs = time_on_gpu(peer, REPEATS, WARM_UPS)
     yield make_row("all of ours", ours, ratio=1.0)
     yield make_row("varlen_attn", theirs, ratio=theirs / ours)
 

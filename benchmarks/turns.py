@@ -35,6 +35,7 @@ VARIABLE = "BENCHMARK_TURN"
 READY, GO, LOCK = "ready", "go", "lock"
 POLL_SECONDS = 0.1
 SHOWN_CHARACTERS = 3000
+# 文件开着，锁就在：到进程结束为止
 _HELD: list[IO[str]] = []
 
 
@@ -51,11 +52,13 @@ def take(warm_up: Callable[[], object], compiles: bool = True) -> None:
     if folder is None:
         warm_up()
         return
-    with alone_once_compiled(Path(folder).parent / LOCK, compiles):
+    file = Path(folder).parent.joinpath(LOCK).open("w")
+    # 出错时不交锁：进程退出之前显存还占着，下一个进来也会不够
+    _HELD.append(file)
+    with alone_once_compiled(file, compiles):
         warm_up()
         free_memory()
-    with _HELD.pop() as file:
-        fcntl.flock(file, fcntl.LOCK_UN)
+    fcntl.flock(file, fcntl.LOCK_UN)
     Path(folder, READY).touch()
     while not Path(folder, GO).exists():
         if os.getppid() != parent:
@@ -64,12 +67,11 @@ def take(warm_up: Callable[[], object], compiles: bool = True) -> None:
 
 
 @contextmanager
-def alone_once_compiled(lock_path: Path, compiles: bool) -> Iterator[None]:
+def alone_once_compiled(file: IO[str], compiles: bool) -> Iterator[None]:
     """Compiles beside others, but runs beside nobody.
 
     Compiled kernels are chosen by their time when they first run, which others
     would falsify; nor is there memory for several steps at once.
-    Gives the turn back only if nothing went wrong, or with its process.
     """
     import torch
     from torch._dynamo.callback import callback_handler
@@ -78,9 +80,6 @@ def alone_once_compiled(lock_path: Path, compiles: bool) -> Iterator[None]:
     functorch = torch._functorch.config
     if hasattr(functorch, "force_non_lazy_backward_lowering"):
         functorch.force_non_lazy_backward_lowering = True
-    file = lock_path.open("w")
-    # 出错时不交锁：进程退出之前显存还占着，下一个进来也会不够
-    _HELD.append(file)
 
     def lock(_: object) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)

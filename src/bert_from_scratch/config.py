@@ -216,7 +216,10 @@ def check_types(values: Any) -> None:
     for name, kind in get_type_hints(type(values)).items():
         value = getattr(values, name)
         if not _fits(value, kind):
-            raise TypeError(f"{name} is {value!r}")
+            type_name = kind.__name__ if isinstance(kind, type) else kind
+            raise TypeError(
+                f"{name} must be of type {type_name}, got {value!r}"
+            )
 
 
 def _fits(value: Any, kind: Any) -> bool:
@@ -233,18 +236,10 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def _check_types(config: BertConfig) -> None:
-    for field in fields(config):
-        value = getattr(config, field.name)
-        type_name = type(field.default).__name__
-        allowed: tuple[type, ...] = (type(field.default),)
-        if field.type is float:
-            allowed = (int, float)
-        elif field.name == "pad_token_id":
-            allowed = (int, type(None))
-        if not isinstance(value, allowed) or isinstance(value, bool):
-            raise BertError(
-                f"{field.name} must be of type {type_name}, got {value!r}."
-            )
+    try:
+        check_types(config)
+    except TypeError as error:
+        raise BertError(f"{error}.") from error
 
 
 def _refuse_other_models(values: Mapping[str, Any]) -> None:

@@ -40,6 +40,7 @@ def test_a_recipe_sets_what_is_not_typed(
     for name in ("preset", "minutes", "optimizer", "phases", "batch_tokens"):
         assert planned[name] == recipe[name]
     assert planned["learning_rate"] == recipe["lr"]
+    assert planned["compiles"] is False
     assert planned["evaluate_every"] == recipe["eval_every"]
     # 菜谱没有说的，照旧
     assert planned["seed"] == 0
@@ -49,12 +50,14 @@ def test_a_recipe_sets_what_is_not_typed(
 def test_what_is_typed_comes_before_the_recipe(
     bert: Bert, planned: dict[str, Any], is_first: bool
 ) -> None:
-    typed = ("--lr", "0.5", "--optimizer", "adamw", "--dropout", "0.3")
+    typed: tuple[str, ...] = ("--lr", "0.5", "--optimizer", "adamw")
+    typed += ("--dropout", "0.3", "--compile")
     recipe = ("--recipe", "ten-minutes")
     run(bert, *(typed + recipe if is_first else recipe + typed))
     assert planned["learning_rate"] == 0.5
     assert planned["optimizer"] == "adamw"
     assert planned["dropout"] == 0.3
+    assert planned["compiles"] is True
     assert planned["minutes"] == RECIPES["ten-minutes"]["minutes"]
 
 

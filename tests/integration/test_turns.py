@@ -73,6 +73,41 @@ def test_what_is_not_compiled_warms_up_beside_nobody(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_who_fails_keeps_its_turn_until_it_has_ended(tmp_path: Path) -> None:
+    # 第一个拿到锁就出错，再过一秒才退出：显存到那时才空出来
+    failing = tmp_path / "failing.py"
+    failing.write_text(
+        "import atexit, pathlib, sys, time, turns\n"
+        "def linger():\n"
+        "    time.sleep(3)\n"
+        "    pathlib.Path(sys.argv[1]).write_text(str(time.monotonic()))\n"
+        "atexit.register(linger)\n"
+        "def warm_up():\n"
+        "    pathlib.Path(sys.argv[2]).touch()\n"
+        "    raise MemoryError\n"
+        "turns.take(warm_up, compiles=False)\n"
+    )
+    entrant = tmp_path / "entrant.py"
+    # 等前一个拿到锁，才来排队
+    entrant.write_text(
+        "import pathlib, sys, time\n"
+        "while not pathlib.Path(sys.argv[3]).exists(): time.sleep(0.02)\n"
+        f"{ENTRANT}"
+    )
+    gone, held, path = (tmp_path / name for name in ("gone", "held", "path"))
+    done = run_in_turns(
+        [
+            f"{sys.executable} {failing} {gone} {held}",
+            f"{sys.executable} {entrant} {path} 0 {held} eager",
+        ],
+        tmp_path,
+    )
+    assert "failed, or was ended" in done.stdout
+    times = json.loads(path.read_text())
+    assert float(gone.read_text()) <= times["start"]
+
+
+@pytest.mark.slow
 def test_one_that_is_late_or_fails_does_not_stop_the_others(
     tmp_path: Path,
 ) -> None:

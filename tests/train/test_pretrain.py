@@ -323,7 +323,9 @@ def test_a_state_with_values_of_other_types_is_damaged(
     state["seconds"] = "long"
     (newest / "state.json").write_text(json.dumps(state))
     pretrain.resume(out, ignore)
-    assert "is damaged: seconds is 'long'" in caplog.text
+    assert (
+        "is damaged: seconds must be of type float, got 'long'" in caplog.text
+    )
 
 
 def test_a_damaged_checkpoint_is_passed_over(

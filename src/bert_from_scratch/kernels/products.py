@@ -180,16 +180,22 @@ def find_equals(
 def measure(ways: list[Callable[[], object]]) -> list[float]:
     """Returns how long each way takes on the GPU, in milliseconds."""
     # 轮流：处理器的频率随冷热变，一个接一个地量，先来的占便宜
-    rounds = [[_time(way) for way in ways] for _ in range(ROUNDS)]
+    rounds = [
+        [time_on_gpu(way, LAUNCHES) for way in ways] for _ in range(ROUNDS)
+    ]
     return [statistics.median(times) for times in zip(*rounds, strict=True)]
 
 
-def _time(launch: Callable[[], object]) -> float:
-    launch()
+def time_on_gpu(
+    launch: Callable[[], object], repeats: int, warm_ups: int = 1
+) -> float:
+    """Returns the mean time of a launch by the GPU's clock, in milliseconds."""
+    for _ in range(warm_ups):
+        launch()
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()
-    for _ in range(LAUNCHES):
+    for _ in range(repeats):
         launch()
     end.record()
     end.synchronize()
-    return begin.elapsed_time(end) / LAUNCHES
+    return begin.elapsed_time(end) / repeats

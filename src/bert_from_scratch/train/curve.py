@@ -56,5 +56,8 @@ def _plot(
         for line in lines
         if line.get(name) is not None
     ]
+    if len(points) == 1:
+        # 一个点连不成线，没有记号就什么也看不见
+        style["marker"] = "o"
     if points:
         axes.plot(*zip(*points, strict=True), **style)
